@@ -1,0 +1,86 @@
+"""What a backend provides: a small table of primitives and a way to run kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .ir import Binding, Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One parallel sweep of a launch: ``function`` runs over work units ``0 … units-1``.
+
+    A kernel has one phase unless a reduction is split over threads; phases run one after another.
+    """
+
+    function: int  # address, with the ABI of backend/runtime/executor.hpp
+    units: int
+    grain: int  # units handed to a thread at a time; fixed by the sizes alone, never by the thread count
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A compiled kernel bound to sizes: everything the executor needs but the buffers.
+
+    Attributes
+    ----------
+    phases : tuple of Phase
+    pointers : tuple of (int, int)
+        For each access, the operand and the byte offset into its buffer.
+    integers : tuple of int
+        Extents, strides and whatever else the backend's code reads; its order is the backend's own.
+    scratch : int
+        Bytes shared by all threads and phases of the launch.
+    thread_scratch : int
+        Bytes for each thread.
+    """
+
+    phases: tuple[Phase, ...]
+    pointers: tuple[tuple[int, int], ...]
+    integers: tuple[int, ...]
+    scratch: int
+    thread_scratch: int
+
+
+class Executable(Protocol):
+    """A compiled kernel."""
+
+    kernel: Kernel
+
+    def bind(self, binding: Binding) -> Launch:
+        """The launch for these sizes."""
+
+    def source(self, form: str) -> str:
+        """The generated code: ``"llvm"`` or ``"asm"`` on the CPU."""
+
+
+class Backend(Protocol):
+    """One target."""
+
+    name: str
+    max_instructions: int  # the scheduler cuts a kernel before it exceeds this
+    max_operands: int
+
+    def host_kernel(self, name: str) -> Callable[..., None] | None:
+        """A function ``f(*operands, out=array)`` that runs a HOST primitive better than its meaning, or
+        None."""
+
+    def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
+        """Whether the backend has code for a primitive computed in a dtype."""
+
+    def tune(self, kernel: Kernel, binding: Binding) -> Hashable:
+        """The choices made for a bucket's representative sizes; part of the kernel's key."""
+
+    def fingerprint(self) -> str:
+        """Target, features and generator version: what makes code for another machine another key."""
+
+    def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Executable, bytes]:
+        """Compile; also the bytes from which `load` restores the executable in another process."""
+
+    def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Executable:
+        """Restore what `compile` produced. Raises ValueError where the bytes do not fit."""

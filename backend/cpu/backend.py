@@ -1,0 +1,239 @@
+"""The native backend: KernelIR to machine code through LLVM."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Hashable
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import binding as llvm
+from llvmlite import ir
+
+from ..base import Executable, Launch, Phase
+from ..ir import Binding, Kernel, Stride
+from . import primitives
+from .blas import matmul
+from .analysis import Analysis, with_axis
+from .columns import Columns
+from .elementwise import Elementwise
+from .nest import Nest
+from .rows import Rows
+from .target import Target
+from .tuning import Tuning, choose
+from .units import Strategy
+
+# LLVM's own state is not safe to use from several threads.
+_lock = threading.RLock()
+
+STRATEGIES: dict[str, type[Strategy]] = {"elementwise": Elementwise, "rows": Rows, "columns": Columns}
+
+
+class Compiled:
+    """A kernel's machine code, linked into this process.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    tuning : Tuning
+    target : Target
+    code : bytes
+        An object file with the functions ``phase0``, ``phase1``, …
+    """
+
+    def __init__(self, kernel: Kernel, tuning: Tuning, target: Target, code: bytes) -> None:
+        self.kernel = kernel
+        self.tuning = tuning
+        self._target = target
+        self._code = _Code(kernel, tuning, target)
+        self._addresses = _link(code, self._code.strategy.phases)
+
+    def bind(self, binding: Binding) -> Launch:
+        """The launch for these sizes.
+
+        Raises
+        ------
+        ValueError
+            If the strides are not what the kernel was tuned for.
+        """
+        return self._code.bind(binding, self._addresses)
+
+    def source(self, form: str) -> str:
+        """The generated code, ``"llvm"`` or ``"asm"``."""
+        with _lock:
+            if form == "llvm":
+                return str(self._code.module())
+            if form == "asm":
+                machine = self._target.machine()
+                return str(machine.emit_assembly(_optimised(self._code.module(), machine)))
+        raise ValueError(f"[source] Expected 'llvm' or 'asm', given {form!r}.")
+
+
+class _Code:
+    """The strategy for a kernel, with the order of its integer arguments."""
+
+    def __init__(self, kernel: Kernel, tuning: Tuning, target: Target) -> None:
+        self.kernel = with_axis(kernel)
+        self.added_axis = self.kernel is not kernel
+        self.tuning = tuning
+        self.target = target
+        self.strategy = STRATEGIES[tuning.strategy](self.kernel, tuning)
+        names = [f"extent.{k}" for k in range(self.kernel.rank)]
+        names += [
+            f"stride.{n}.{k}"
+            for n, a in enumerate(self.kernel.accesses)
+            if a.anchor == n
+            for k, c in enumerate(a.layout)
+            if c == Stride.ANY
+        ]
+        names += self.strategy.names
+        self.integers = {name: n for n, name in enumerate(names)}
+
+    def module(self) -> ir.Module:
+        module = ir.Module(name=self.kernel.name)
+        module.triple = self.target.triple
+        analysis = Analysis(self.kernel)
+
+        def begin(name: str) -> Nest:
+            return Nest(module, name, analysis, self.tuning, self.target, self.integers)
+
+        self.strategy.emit(begin)
+        return module
+
+    def bind(self, binding: Binding, addresses: tuple[int, ...]) -> Launch:
+        if self.added_axis:
+            binding = Binding((1, *binding.extents), tuple((0, *s) for s in binding.strides), binding.offsets)
+        kernel, tuning = self.kernel, self.tuning
+        for anchor, stride in tuning.strides:
+            if binding.strides[anchor][tuning.lane] != stride:
+                raise ValueError(f"tuned for stride {stride}, bound to {binding.strides[anchor][tuning.lane]}")
+        bound = self.strategy.bind(binding)
+        sizes = [kernel.operands[a.operand].dtype.itemsize for a in kernel.accesses]
+        values = {f"extent.{k}": e for k, e in enumerate(binding.extents)} | bound.integers
+        for n, strides in enumerate(binding.strides):
+            for k, stride in enumerate(strides):
+                values[f"stride.{n}.{k}"] = stride * sizes[n]
+        return Launch(
+            tuple(
+                Phase(address, units, grain)
+                for address, (units, grain) in zip(addresses, bound.phases, strict=True)
+            ),
+            tuple(
+                (a.operand, offset * size)
+                for a, offset, size in zip(kernel.accesses, binding.offsets, sizes, strict=True)
+            ),
+            tuple(values[name] for name in self.integers),
+            bound.scratch,
+            bound.thread_scratch,
+        )
+
+
+def _optimised(module: ir.Module, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    parsed = llvm.parse_assembly(str(module))
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.run(parsed, builder)
+    return parsed
+
+
+def llvm_version() -> str:
+    return "llvm " + ".".join(str(n) for n in llvm.llvm_version_info)
+
+
+@cache
+def _generator() -> str:
+    """A digest of the generator's own source: code from another version of it is another key."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _engine() -> llvm.LLJIT:
+    return llvm.create_lljit_compiler(Target.host().machine())
+
+
+_linked = 0
+_trackers: list[llvm.ResourceTracker] = []
+
+
+def _link(code: bytes, functions: tuple[str, ...]) -> tuple[int, ...]:
+    """Load an object file and give the addresses of its functions."""
+    global _linked
+    with _lock:
+        _linked += 1
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in functions:
+            builder.export_symbol(name)
+        try:
+            tracker = builder.link(_engine(), f"kernel{_linked}")
+        except RuntimeError as error:
+            raise ValueError(f"code that does not link: {error}") from error
+        _trackers.append(tracker)
+        return tuple(tracker[name] for name in functions)
+
+
+class CPU:
+    """Native code for the processor it runs on, or for another one to look at.
+
+    Parameters
+    ----------
+    target : Target, optional
+        Where omitted, this processor.
+    """
+
+    name = "cpu"
+    max_instructions = 640
+    max_operands = 24
+
+    def __init__(self, target: Target | None = None) -> None:
+        self._target = target
+
+    @cached_property
+    def target(self) -> Target:
+        with _lock:
+            return self._target or Target.host()
+
+    def host_kernel(self, name: str) -> Callable[..., None] | None:
+        """A faster way than its meaning to run a HOST primitive."""
+        return matmul if name == "matmul" else None
+
+    def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
+        """Whether there is code for a primitive computed in a dtype."""
+        return primitives.supports(op, dtype, attrs)
+
+    def fingerprint(self) -> str:
+        """Target, features and generator version."""
+        return "|".join((self.target.fingerprint, llvm_version(), _generator()))
+
+    def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Compiled, bytes]:
+        """Compile a kernel; also the object code from which `load` restores it."""
+        assert isinstance(tuning, Tuning)
+        code = self.object_code(kernel, tuning)
+        return Compiled(kernel, tuning, self.target, code), code
+
+    def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Compiled:
+        """Restore what `compile` produced.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are not an object file with the kernel's functions.
+        """
+        assert isinstance(tuning, Tuning)
+        return Compiled(kernel, tuning, self.target, code)
+
+    def object_code(self, kernel: Kernel, tuning: Tuning) -> bytes:
+        """The object file of a kernel, for the backend's target."""
+        with _lock:
+            machine = self.target.machine()
+            return bytes(machine.emit_object(_optimised(_Code(kernel, tuning, self.target).module(), machine)))
+
+    def tune(self, kernel: Kernel, binding: Binding) -> Tuning:
+        """The choices made for representative sizes."""
+        return choose(kernel, binding, self.target)

@@ -1,0 +1,128 @@
+"""Kernels without a reduction: every point of the domain on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from ..ir import Binding, Kernel
+from . import access, transpose
+from .analysis import Analysis
+from .nest import I64, Nest, Scope, i64
+from .tuning import Tuning
+from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_ranges
+
+# Elements of the cheapest kernels that one unit of work computes: some ten microseconds.
+UNIT_ELEMENTS = 16384
+# Elements along the lanes of one unit: a few streams of them fit the first-level cache.
+LANE_CHUNK = 8192
+
+
+
+def lanes_loop(
+    nest: Nest,
+    scope: Scope,
+    start: ir.Value,
+    stop: ir.Value,
+    instructions: Sequence[int],
+    body: Callable[[list[Scope]], None],
+) -> None:
+    """Run a body for all lanes between two positions: whole vectors side by side, then the rest under a mask.
+
+    `instructions` are those that the body emits.
+    """
+    b = nest.b
+    width, unroll = nest.lanes, nest.tuning.unroll
+    slack = access.reads_ahead(nest, instructions)
+
+    def masked(start: ir.Value, stop: ir.Value) -> None:
+        with nest.loop(start, stop, i64(width)) as loop:
+            count = nest.minimum(b.sub(stop, loop.index), i64(width))
+            body([nest.at_lanes(scope, loop.index, count)])
+
+    def whole(start: ir.Value, stop: ir.Value, vectors: int, stream: bool) -> ir.Value:
+        """Whole vectors while they fit; where it stopped."""
+        last = b.sub(stop, i64(width * vectors - 1 + slack))
+        with nest.loop(start, last, i64(width * vectors)) as loop:
+            scopes = [
+                nest.at_lanes(scope, b.add(loop.index, i64(k * width)) if k else loop.index, None)
+                for k in range(vectors)
+            ]
+            for inside in scopes:
+                inside.stream = stream
+            body(scopes)
+        return loop.index
+
+    written = {nest.kernel.body[n].attrs[0] for n in instructions if nest.kernel.body[n].op == "store"}
+    streaming = [a for a in nest.tuning.streaming if a in written]
+    if not unroll:
+        masked(start, stop)
+    elif not streaming:
+        done = whole(start, stop, unroll, False)
+        if unroll > 1 and not nest.target.has_avx512:
+            done = whole(done, stop, 1, False)
+        masked(done, stop)
+    else:
+        # First up to where the output is aligned, under a mask; then whole vectors; then the rest under a mask.
+        nest.streams = True
+        aligned = nest.minimum(b.add(start, _misaligned(nest, scope, start, streaming)), stop)
+        with nest.loop(i64(0), i64(2), i64(1)) as turn:
+            head = b.icmp_signed("==", turn.index, i64(0))
+            begin = b.select(head, start, aligned)
+            done = whole(begin, b.select(head, start, stop), unroll, True)
+            masked(done, b.select(head, aligned, stop))
+
+
+def _misaligned(nest: Nest, scope: Scope, start: ir.Value, streaming: Sequence[int]) -> ir.Value:
+    """Elements until all streaming stores are aligned to their vectors; more than there are where that cannot be."""
+    b = nest.b
+    inside = nest.at_lanes(scope, start, None)
+    steps: ir.Value | None = None
+    agree: ir.Value | None = None
+    for a in streaming:
+        size = nest.itemsize(a)
+        place = b.ptrtoint(access.address(nest, inside, a), I64)
+        mask = i64(size * nest.lanes - 1)
+        if steps is None:
+            steps = b.udiv(b.and_(b.neg(place), mask), i64(size))
+        aligned = b.icmp_signed("==", b.and_(b.add(place, b.mul(steps, i64(size))), mask), i64(0))
+        agree = aligned if agree is None else b.and_(agree, aligned)
+    assert steps is not None
+    return b.select(agree, steps, i64(1 << 62))
+
+
+class Elementwise:
+    """One phase over blocks of the parallel axes."""
+
+    phases: tuple[str, ...] = ("phase0",)
+    names: tuple[str, ...] = Blocks.NAMES
+
+    def __init__(self, kernel: Kernel, tuning: Tuning) -> None:
+        self.kernel = kernel
+        self.tuning = tuning
+        self.analysis = Analysis(kernel)
+
+    def emit(self, begin: Callable[[str], Nest]) -> None:
+        nest = begin(self.phases[0])
+        instructions = self.analysis.closure(self.analysis.stores)
+        nest.start(accesses_of(self.kernel, instructions))
+        depths = Depths(nest, instructions)
+        nest.emit([nest.root], depths.at[0])
+        with nest.loop(nest.begin, nest.end, i64(1)) as unit:
+            ranges = unit_ranges(nest, unit.index)
+            with each_row(nest, depths, ranges) as scope:
+                inside = depths.at[3]
+                if inside:
+                    lanes_loop(nest, scope, *ranges.lane, inside, lambda scopes: nest.emit(scopes, inside))
+        nest.finish()
+
+    def bind(self, binding: Binding) -> Bound:
+        elements = max(256, int(UNIT_ELEMENTS / max(1.0, cost(self.kernel) / 8)))
+        chunk = LANE_CHUNK
+        if self.tuning.packed:
+            elements, chunk = transpose.ROWS * transpose.LANES, transpose.LANES
+        sizes = Blocks.choose(binding, self.kernel.parallel, self.tuning, elements, chunk)
+        units = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
+        own = transpose.scratch(self.kernel, self.tuning)
+        return Bound(sizes, ((units, 1),), 0, own)

@@ -1,0 +1,164 @@
+"""How the parallel axes are cut into units of work, and the loops over a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple, Protocol
+
+from llvmlite import ir
+
+from ...ops.primitives import PRIMITIVES
+from ..ir import Binding, Kernel
+from . import transpose
+from .nest import Nest, Scope, i64
+from .tuning import Tuning
+
+
+class Bound(NamedTuple):
+    """What a strategy makes of a binding: integers by name, (units, grain) of each phase, bytes of scratch memory."""
+
+    integers: dict[str, int]
+    phases: tuple[tuple[int, int], ...]
+    scratch: int
+    thread_scratch: int
+
+
+def loop_axes(parallel: int, tuning: Tuning) -> list[int]:
+    """The parallel axes outside the row axis and the lanes."""
+    return [k for k in range(parallel) if k not in (tuning.lane, tuning.row)]
+
+
+class Blocks:
+    """How the parallel axes are cut into units: blocks of outer positions × of rows × chunks of lanes."""
+
+    NAMES = ("outer", "outer_block", "outer_blocks", "row_block", "row_blocks", "lane_chunk", "lane_chunks")
+
+    @staticmethod
+    def choose(binding: Binding, parallel: int, tuning: Tuning, elements: int, chunk: int) -> dict[str, int]:
+        """Sizes of the blocks for units of about `elements` elements and `chunk` lanes."""
+        extents = binding.extents
+        lanes = extents[tuning.lane] if tuning.lane < parallel else 1
+        rows = extents[tuning.row] if tuning.row >= 0 else 1
+        outer = 1
+        for k in loop_axes(parallel, tuning):
+            outer *= extents[k]
+        lane_chunk, lane_chunks = even(lanes, chunk, 64 if lanes > 64 else 1)
+        row_block, row_blocks = even(rows, max(1, elements // lane_chunk), 1)
+        outer_block, outer_blocks = 1, outer
+        if row_blocks == lane_chunks == 1:
+            outer_block, outer_blocks = even(outer, max(1, elements // (lanes * rows)), 1)
+        return {
+            "outer": outer,
+            "outer_block": outer_block,
+            "outer_blocks": outer_blocks,
+            "row_block": row_block,
+            "row_blocks": row_blocks,
+            "lane_chunk": lane_chunk,
+            "lane_chunks": lane_chunks,
+        }
+
+
+def even(extent: int, most: int, multiple: int) -> tuple[int, int]:
+    """Cut an extent into equal pieces of at most `most`, rounded up to a multiple: their size and number."""
+    pieces = max(1, -(-extent // max(most, 1)))
+    size = -(-extent // pieces)
+    size = -(-size // multiple) * multiple
+    return size, -(-extent // size)
+
+
+class Strategy(Protocol):
+    """One way to compile kernels."""
+
+    phases: tuple[str, ...]  # the functions of the phases
+    names: tuple[str, ...]  # integer arguments besides extents and strides
+
+    def __init__(self, kernel: Kernel, tuning: Tuning) -> None: ...
+
+    def emit(self, begin: Callable[[str], Nest]) -> None:
+        """Emit the phases into functions that `begin` starts."""
+
+    def bind(self, binding: Binding) -> Bound:
+        """The work for these sizes."""
+
+
+class Ranges(NamedTuple):
+    """The part of the parallel axes that one unit covers, each as first and past-the-last position."""
+
+    outer: tuple[ir.Value, ir.Value]
+    row: tuple[ir.Value, ir.Value]
+    lane: tuple[ir.Value, ir.Value]
+
+
+def unit_ranges(nest: Nest, unit: ir.Value) -> Ranges:
+    """What unit number `unit` covers."""
+    b = nest.b
+
+    def cut(unit: ir.Value, blocks: str, size: str, extent: ir.Value) -> tuple[ir.Value, tuple[ir.Value, ir.Value]]:
+        number = b.urem(unit, nest.integer(blocks))
+        start = b.mul(number, nest.integer(size))
+        stop = nest.minimum(b.add(start, nest.integer(size)), extent)
+        return b.udiv(unit, nest.integer(blocks)), (start, stop)
+
+    once = (i64(0), i64(1))
+    lane, row, outer = once, once, once
+    if nest.lane_axis < nest.kernel.parallel:
+        unit, lane = cut(unit, "lane_chunks", "lane_chunk", nest.extent(nest.lane_axis))
+    if nest.tuning.row >= 0:
+        unit, row = cut(unit, "row_blocks", "row_block", nest.extent(nest.tuning.row))
+    if loop_axes(nest.kernel.parallel, nest.tuning):
+        start = b.mul(unit, nest.integer("outer_block"))
+        outer = (start, nest.minimum(b.add(start, nest.integer("outer_block")), nest.integer("outer")))
+    return Ranges(outer, row, lane)
+
+
+class Depths:
+    """Instructions by the loop they belong in: outside all, over outer positions, over rows, inside."""
+
+    def __init__(self, nest: Nest, instructions: Sequence[int]) -> None:
+        analysis, tuning = nest.analysis, nest.tuning
+        row = 1 << tuning.row if tuning.row >= 0 else 0
+        inside = 1 << tuning.lane | ~analysis.parallel_axes
+        self.at: tuple[list[int], ...] = ([], [], [], [])
+        for n in instructions:
+            axes = analysis.axes[n]
+            depth = 3 if axes & inside else 2 if axes & row else 1 if axes else 0
+            if nest.kernel.body[n].op == "store":
+                depth = max(depth, 1)  # only a unit knows whether it is the first
+            self.at[depth].append(n)
+
+
+@contextmanager
+def each_row(nest: Nest, depths: Depths, ranges: Ranges) -> Iterator[Scope]:
+    """Loops over the outer positions and rows of a unit; the body is emitted where this yields."""
+    axes = loop_axes(nest.kernel.parallel, nest.tuning)
+    at_unit = nest.root.child()
+    if nest.lane_axis < nest.kernel.parallel:
+        at_unit.begin[nest.lane_axis] = ranges.lane[0]
+    if nest.tuning.row >= 0:
+        at_unit.begin[nest.tuning.row] = ranges.row[0]
+    with ExitStack() as loops:
+        scope = at_unit
+        if axes:
+            outer = loops.enter_context(nest.loop(*ranges.outer, i64(1)))
+            scope = nest.enter_all(at_unit, axes, outer.index)
+        nest.emit([scope], depths.at[1])
+        if nest.tuning.packed:
+            scope = scope.child()
+            transpose.pack(nest, scope, ranges)
+        if nest.tuning.row >= 0:
+            row = loops.enter_context(nest.loop(*ranges.row, i64(1)))
+            scope = nest.enter(scope, nest.tuning.row, row.index)
+            transpose.enter(nest, scope, ranges)
+        nest.emit([scope], depths.at[2])
+        yield scope
+
+
+def accesses_of(kernel: Kernel, instructions: Sequence[int]) -> list[int]:
+    """The accesses that instructions load from or store to."""
+    return [kernel.body[n].attrs[0] for n in instructions if kernel.body[n].op in ("load", "store", "gather")]
+
+
+def cost(kernel: Kernel) -> float:
+    """Work of one element in additions."""
+    return sum(PRIMITIVES[i.op].cost if i.op in PRIMITIVES else 1.0 for i in kernel.body)

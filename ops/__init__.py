@@ -1,0 +1,40 @@
+"""The operations: the op table (`ops.registry`) and the families that enter their operations into it."""
+
+from . import _graph, errors
+
+_graph.set_errors(errors.ShapeError, errors.IndexOutOfBounds)
+
+# Each family enters its operations when it is imported; nothing else lists them.
+from . import (  # noqa: E402
+    creation,
+    einsum,
+    gathering,
+    histogram,
+    indexing,
+    joining,
+    matmul,
+    random,
+    reduction,
+    selection,
+    sorting,
+    statistics,
+    ufuncs,
+    view,
+)
+
+__all__ = [
+    "creation",
+    "einsum",
+    "gathering",
+    "histogram",
+    "indexing",
+    "joining",
+    "matmul",
+    "random",
+    "reduction",
+    "selection",
+    "sorting",
+    "statistics",
+    "ufuncs",
+    "view",
+]

@@ -1,0 +1,530 @@
+"""Tensors from nothing: constants, ranges, and copies of what the host holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import _graph, dtypes
+from . import primitives as p
+from .arguments import NUMBERS, as_array, as_int, as_shape, as_tensor, cast, number
+from .dtypes import is_float, is_integer
+from .elementwise import binary, select, unary
+from .errors import ArgumentError, DtypeError, ShapeError
+from .host import from_array
+from .joining import empty_node, stack, triangle
+from .primitives import BOOL
+from .registry import case, find, operation
+from .storage import copy as owned
+from .view import broadcast_view, expand_dims, iota, reshape_to
+
+TensorBase = _graph.TensorBase
+
+
+# --- from the host ----------------------------------------------------------------------------------
+@operation(np.asarray, cases=(case((3, 5)),))
+def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor of an array-like's values.
+
+    Parameters
+    ----------
+    obj : tensor, array, DLPack exporter, number, or nested sequence of them
+        A tensor is returned as it is unless something must change. Everything else is copied: a tensor never shares
+        memory with an array of the host.
+    dtype : dtype, optional
+        An array keeps its own without it; Python floats become float32, integers int64.
+    device : str, optional
+        Only ``"cpu"``.
+    copy : bool, optional
+        True copies a tensor too; False refuses to copy.
+
+    Returns
+    -------
+    tensor
+
+    Raises
+    ------
+    DtypeError
+        For what has no numbers, and for dtypes that tensors cannot have.
+    ShapeError
+        For nested sequences of unequal lengths.
+    """
+    if device not in (None, "cpu"):
+        raise ArgumentError(f"[asarray] expected device 'cpu', given {device!r}")
+    wanted = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
+    if isinstance(obj, TensorBase):
+        if wanted is not None and obj.dtype != wanted:
+            if copy is False:
+                raise ArgumentError(f"[asarray] expected dtype {wanted.name} for copy=False, given {obj.dtype.name}")  # type: ignore[attr-defined]
+            return cast(obj, wanted)
+        return owned(obj) if copy else obj
+    if copy is False:
+        raise ArgumentError(f"[asarray] expected a tensor for copy=False, given {type(obj).__name__}, which must be copied")
+    if type(obj) in NUMBERS:
+        return number(obj, wanted or dtypes.weak(None, type(obj)))
+    if isinstance(obj, list | tuple) and _holds_tensors(obj):
+        made = stack([asarray(item, wanted) for item in obj])
+        return made if wanted is None else cast(made, wanted)
+    array = as_array(obj)
+    if wanted is not None and array.dtype != wanted:
+        if isinstance(obj, list | tuple) and array.dtype.kind == "f":
+            array = np.asarray(obj)
+        if isinstance(obj, list | tuple) and array.dtype.kind in "iu" and is_integer(wanted) and array.size:
+            low, high = array.min(), array.max()
+            limits = np.iinfo(wanted)
+            for value in (low, high):
+                if not limits.min <= int(value) <= limits.max:
+                    number(int(value), wanted)  # raises
+        if array.dtype.kind in "fV" and is_integer(wanted):
+            return cast(from_array(array), wanted)
+        array = array.astype(wanted)
+    return from_array(array)
+
+
+def _holds_tensors(items: Any) -> bool:
+    return any(isinstance(i, TensorBase) or (isinstance(i, list | tuple) and _holds_tensors(i)) for i in items)
+
+
+@operation(np.array, cases=(case((3, 5)),))
+def array(obj: Any, /, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Any:
+    """A new tensor of an array-like's values: `asarray` that copies tensors too.
+
+    Parameters
+    ----------
+    obj : tensor, array, number, or nested sequence of them
+    dtype : dtype, optional
+    copy : bool
+        False returns a tensor as it is.
+    ndmin : int
+        Axes of length 1 are put in front until there are as many.
+    """
+    made = asarray(obj, dtype, copy=True if copy else None)
+    missing = ndmin - made.ndim
+    return reshape_to(made, (1,) * missing + made.shape) if missing > 0 else made
+
+
+@operation(np.asanyarray)
+def asanyarray(obj: Any, /, dtype: Any = None) -> Any:
+    """`asarray` under another name of NumPy's."""
+    return asarray(obj, dtype)
+
+
+@operation(np.from_dlpack)
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor with a copy of what another library exports through DLPack.
+
+    Parameters
+    ----------
+    x : object with ``__dlpack__`` and ``__dlpack_device__``, in the memory of the CPU
+    device : str, optional
+        Only ``"cpu"``.
+    copy : bool, optional
+        False is refused: tensors never share memory with other libraries' arrays.
+    """
+    if isinstance(x, TensorBase):
+        return owned(x)
+    if copy is False:
+        raise ArgumentError("[from_dlpack] expected copy=None or True, given False: tensors have memory of their own")
+    if not hasattr(x, "__dlpack__"):
+        raise DtypeError(f"[from_dlpack] expected an object with __dlpack__, given {type(x).__name__}")
+    return asarray(np.from_dlpack(x), device=device)
+
+
+@operation(np.fromfunction)
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = None, **options: Any) -> Any:
+    """What a function gives when it is called with the index along each axis of a shape.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one tensor for each axis.
+    shape : tuple of int
+    dtype : dtype, optional
+        Of the indices; float32 without it.
+    """
+    new = as_shape(shape, "fromfunction")
+    wanted = dtypes.default_float if dtype is None else dtypes.as_dtype(dtype, "fromfunction")
+    return function(*(cast(iota(new, k), wanted) for k in range(len(new))), **options)
+
+
+# --- constants ---------------------------------------------------------------------------------------
+def _dtype(dtype: Any, name: str) -> dtypes.Dtype:
+    return dtypes.default_float if dtype is None else dtypes.as_dtype(dtype, name)
+
+
+def _device(device: Any, name: str) -> None:
+    if device not in (None, "cpu"):
+        raise ArgumentError(f"[{name}] expected device 'cpu', given {device!r}")
+
+
+def constant(shape: Any, value: Any, dtype: dtypes.Dtype, name: str) -> Any:
+    """A tensor of one number in a shape; a bool's 0 and 1 are False and True."""
+    return number(bool(value) if dtype == BOOL else value, dtype, as_shape(shape, name))
+
+
+@operation(cases=(case(args=((2, 3),)), case(args=(4,), dtype=np.int16)), reference=lambda s, dtype=np.float32: np.zeros(s, dtype), dtypes="f")
+def zeros(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
+    """A tensor of zeros.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : dtype, optional
+        float32 without it.
+    order : str
+        Accepted and ignored: storage is always in C order.
+    device : str, optional
+        Only ``"cpu"``.
+    """
+    _device(device, "zeros")
+    return constant(shape, 0, _dtype(dtype, "zeros"), "zeros")
+
+
+@operation(cases=(case(args=((2, 3),)), case(args=(4,), dtype=np.int16)), reference=lambda s, dtype=np.float32: np.ones(s, dtype), dtypes="f")
+def ones(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
+    """A tensor of ones; parameters as for `zeros`."""
+    _device(device, "ones")
+    return constant(shape, 1, _dtype(dtype, "ones"), "ones")
+
+
+@operation()
+def empty(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
+    """A tensor whose values are whatever its memory holds; parameters as for `zeros`."""
+    _device(device, "empty")
+    return _graph.tensor(empty_node(as_shape(shape, "empty"), _dtype(dtype, "empty")))
+
+
+@operation(
+    cases=(case(args=((2, 3), True)), case(args=(4, 7)), case(args=((2,), 1.5), dtype=np.float64)),
+    reference=np.full,
+    dtypes="f",
+)
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
+    """A tensor of one value.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    fill_value : number, or tensor that broadcasts to the shape
+    dtype : dtype, optional
+        That of the value without it.
+    order, device
+        As for `zeros`.
+    """
+    _device(device, "full")
+    new = as_shape(shape, "full")
+    if type(fill_value) in NUMBERS:
+        wanted = dtypes.weak(None, type(fill_value)) if dtype is None else dtypes.as_dtype(dtype, "full")
+        if type(fill_value) is float and not is_float(wanted):
+            fill_value = int(fill_value)
+        return constant(new, fill_value, wanted, "full")
+    value = as_tensor(fill_value, "full")
+    value = value if dtype is None else cast(value, dtypes.as_dtype(dtype, "full"))
+    return owned(find("broadcast_to").function(value, new))
+
+
+def _like(x: Any, dtype: Any, shape: Any, name: str) -> tuple[Any, dtypes.Dtype]:
+    x = x if isinstance(x, TensorBase) else as_tensor(x, name)
+    wanted = x.dtype if dtype is None else dtypes.as_dtype(dtype, name)
+    return (x.shape if shape is None else as_shape(shape, name)), wanted
+
+
+_LIKE = (case((2, 3)), case((2, 3), dtype=np.int16), case((2, 3), shape=(4,)))
+
+
+@operation(np.zeros_like, cases=_LIKE)
+def zeros_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+    """Zeros in the shape and dtype of another tensor, unless these are given."""
+    _device(device, "zeros_like")
+    new, wanted = _like(x, dtype, shape, "zeros_like")
+    return constant(new, 0, wanted, "zeros_like")
+
+
+@operation(np.ones_like, cases=_LIKE)
+def ones_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+    """Ones in the shape and dtype of another tensor, unless these are given."""
+    _device(device, "ones_like")
+    new, wanted = _like(x, dtype, shape, "ones_like")
+    return constant(new, 1, wanted, "ones_like")
+
+
+@operation(np.empty_like)
+def empty_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+    """A tensor with whatever its memory holds, in the shape and dtype of another, unless these are given."""
+    _device(device, "empty_like")
+    new, wanted = _like(x, dtype, shape, "empty_like")
+    return _graph.tensor(empty_node(new, wanted))
+
+
+@operation(np.full_like, cases=(case((2, 3), args=(1,)), case((2, 3), args=(2.5,), dtype=np.float64)))
+def full_like(x: Any, /, fill_value: Any, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+    """One value in the shape and dtype of another tensor, unless these are given."""
+    _device(device, "full_like")
+    new, wanted = _like(x, dtype, shape, "full_like")
+    return full(new, fill_value, wanted)
+
+
+# --- ranges -------------------------------------------------------------------------------------------
+@operation(
+    cases=(case(args=(5,)), case(args=(2, 9, 3)), case(args=(5, 0, -2)), case(args=(3, 3))),
+    reference=np.arange,
+    dtypes="f",
+)
+def arange(
+    start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
+) -> Any:
+    """Evenly spaced numbers from `start` up to `stop`, which is not among them.
+
+    Parameters
+    ----------
+    start : number
+        Alone it is the stop, and the start is 0.
+    stop, step : number
+    dtype : dtype, optional
+        int64 where all are integers, float32 where one is not.
+    device : str, optional
+        Only ``"cpu"``.
+
+    Raises
+    ------
+    ArgumentError
+        Where the step is 0.
+    """
+    _device(device, "arange")
+    if stop is None:
+        start, stop = 0, start
+    bounds = [v.item() if hasattr(v, "item") else v for v in (start, stop, step)]
+    if not all(isinstance(v, int | float) for v in bounds):
+        raise DtypeError(f"[arange] expected numbers, given {start!r}, {stop!r}, {step!r}")
+    first, last, by = bounds
+    if by == 0:
+        raise ArgumentError("[arange] expected a step that is not 0, given 0")
+    ratio = (last - first) / by if any(isinstance(v, float) for v in bounds) else None
+    if ratio is not None and not math.isfinite(ratio):
+        raise ArgumentError(f"[arange] expected finite bounds, given {first}, {last}, {by}")
+    length = max(0, math.ceil(ratio) if ratio is not None else -((first - last) // by))
+    natural = dtypes.result_type(*(v if isinstance(v, bool) is False else int(v) for v in bounds))
+    wanted = natural if dtype is None else dtypes.as_dtype(dtype, "arange")
+    shape = as_shape(length, "arange")
+    count = iota(shape, 0)
+    if natural.kind == "i":
+        made = count if by == 1 else binary(p.MUL, count, by)
+        made = made if first == 0 else binary(p.ADD, made, first)
+        return cast(made, wanted)
+    # As NumPy: in the result's dtype where it is a float, with the rounded step.
+    exact = wanted if wanted in (dtypes.float32, dtypes.float64) else dtypes.float64
+    begin, rounded = exact.type(first), exact.type(first + by) - exact.type(first)
+    made = binary(p.ADD, binary(p.MUL, cast(count, exact), float(rounded)), float(begin))
+    return cast(made, wanted)
+
+
+@operation(
+    cases=(
+        case(args=(0, 1), num=5),
+        case(args=(2.0, 3.0, 7), endpoint=False),
+        case(args=(0, 10, 3), dtype=np.int64),
+        case(args=(1.0, 2.0, 1)),
+    ),
+    reference=lambda *a, dtype=np.float32, **k: np.linspace(*a, **k).astype(dtype),
+    dtypes="f",
+    ulp=1,
+)
+def linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """Evenly spaced numbers over an interval.
+
+    Parameters
+    ----------
+    start, stop : number or tensor
+        Tensors give one row of numbers for each pair.
+    num : int
+        How many.
+    endpoint : bool
+        Whether `stop` is the last of them.
+    retstep : bool
+        Also return the distance between them.
+    dtype : dtype, optional
+        float32 without it (float64 for tensors of float64). Integers round down.
+    axis : int
+        Where the numbers run in the result, for tensors.
+    device : str, optional
+        Only ``"cpu"``.
+    """
+    _device(device, "linspace")
+    count = as_int(num, "linspace", "num")
+    if count < 0:
+        raise ArgumentError(f"[linspace] expected a number of samples that is not negative, given {count}")
+    natural = dtypes.floating(dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop))))
+    wanted = natural if dtype is None else dtypes.as_dtype(dtype, "linspace")
+    # Computed in float64, as NumPy does, whatever it is rounded to.
+    wide = dtypes.float64
+    begin, end = (cast(as_tensor(v, "linspace"), wide) for v in (start, stop))
+    begin, end = (expand_dims(v, 0) for v in find("broadcast_arrays").function(begin, end))
+    gaps = count - 1 if endpoint else count
+    span = binary(p.SUB, end, begin)
+    index = reshape_to(cast(iota((count,), 0), wide), (count, *(1,) * (begin.ndim - 1)))
+    step = binary(p.DIV, span, float(gaps)) if gaps > 0 else number(math.nan, wide, span.shape)
+    made = binary(p.ADD, binary(p.MUL, index, step if gaps > 0 else span), begin)
+    if endpoint and count > 1:
+        last = binary(p.EQ, index, float(count - 1), BOOL)
+        made = select(last, end, made)
+    if is_integer(wanted):
+        made = unary(p.FLOOR, made, wide)
+    made = cast(made, wanted)
+    if made.ndim > 1 and axis not in (0, -made.ndim):
+        made = find("moveaxis").function(made, 0, axis)
+    return (made, cast(find("squeeze").function(step, 0), natural)) if retstep else made
+
+
+@operation(reference=lambda *a, **k: np.logspace(*a, **k).astype(np.float32), cases=(case(args=(0, 2, 5)), case(args=(0, 3, 4), base=2.0)), dtypes="f", ulp=4)
+def logspace(
+    start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Numbers from ``base**start`` to ``base**stop`` whose logarithms are evenly spaced; parameters as for `linspace`."""
+    exponents = linspace(start, stop, num, endpoint, dtype=dtypes.float64, axis=axis)
+    natural = dtypes.floating(dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop))))
+    made = binary(p.POW, number(float(base), dtypes.float64), exponents)
+    return cast(made, natural if dtype is None else dtypes.as_dtype(dtype, "logspace"))
+
+
+@operation(reference=lambda *a, **k: np.geomspace(*a, **k).astype(np.float32), cases=(case(args=(1, 1000, 4)), case(args=(-2.0, -8.0, 3))), dtypes="f", ulp=4)
+def geomspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+    """Numbers from `start` to `stop` with an even ratio; parameters as for `linspace`, bounds not 0 and of one sign."""
+    made = np.geomspace(np.asarray(start), np.asarray(stop), as_int(num, "geomspace", "num"), endpoint, axis=axis)
+    natural = dtypes.floating(dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop))))
+    return from_array(made.astype(natural if dtype is None else dtypes.as_dtype(dtype, "geomspace")))
+
+
+# --- matrices and grids -----------------------------------------------------------------------------------
+@operation(
+    cases=(case(args=(3,)), case(args=(3, 4), k=1), case(args=(3, 2), k=-1, dtype=np.int16), case(args=(2, 2, 5))),
+    reference=lambda n, m=None, k=0, dtype=np.float32: np.eye(n, m, k, dtype),
+    dtypes="f",
+)
+def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+    """Ones on a diagonal of a matrix, zeros elsewhere.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+        As many columns as rows unless given.
+    k : int
+        The diagonal: 0 the main one, positive ones above it.
+    dtype : dtype, optional
+        float32 without it.
+    device : str, optional
+        Only ``"cpu"``.
+    """
+    _device(device, "eye")
+    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
+    k = as_int(k, "eye", "k")
+    rows, columns = iota(shape, 0), iota(shape, 1)
+    on = binary(p.EQ, columns, binary(p.ADD, rows, k) if k else rows, BOOL)
+    return cast(on, _dtype(dtype, "eye"))
+
+
+@operation(cases=(case(args=(3,)),), reference=lambda n: np.identity(n, np.float32), dtypes="f")
+def identity(n: int, dtype: Any = None) -> Any:
+    """The square matrix with ones on its main diagonal."""
+    return eye(n, dtype=dtype)
+
+
+@operation(
+    cases=(case(args=(3,)), case(args=(3, 4), k=1)),
+    reference=lambda n, m=None, k=0: np.tri(n, m, k, np.float32),
+    dtypes="f",
+)
+def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None) -> Any:
+    """Ones on and below a diagonal of a matrix, zeros above; parameters as for `eye`."""
+    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "tri")
+    return cast(triangle(shape, as_int(k, "tri", "k")), _dtype(dtype, "tri"))
+
+
+@operation(np.vander, cases=(case((3,)), case((3,), N=2), case((3,), increasing=True)), dtypes="i", domain=(-5, 5))
+def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
+    """The matrix whose columns are powers of a vector, the highest first unless `increasing`.
+
+    Parameters
+    ----------
+    x : tensor of one axis
+    N : int, optional
+        How many columns; as many as x has elements without it.
+    increasing : bool
+    """
+    x = as_tensor(x, "vander")
+    if x.ndim != 1:
+        raise ShapeError(f"[vander] expected one axis, given shape {x.shape}")
+    columns = x.shape[0] if N is None else as_int(N, "vander", "N")
+    powers = [number(1, x.dtype, x.shape)]
+    for _ in range(columns - 1):
+        powers.append(binary(p.MUL, powers[-1], x))
+    powers = powers[:columns]
+    if not powers:
+        return number(0, x.dtype, (x.shape[0], 0))
+    return stack(powers if increasing else powers[::-1], 1)
+
+
+@operation(
+    np.meshgrid,
+    cases=(case((3,), (4,)), case((3,), (4,), (2,), indexing="ij"), case((3,), (4,), sparse=True)),
+)
+def meshgrid(*xs: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+    """Coordinates of a grid, one tensor for each axis.
+
+    Parameters
+    ----------
+    *xs : tensors of one axis
+        The coordinates along each axis.
+    copy : bool
+        False gives views that must not be written to.
+    sparse : bool
+        Leave the other axes at length 1.
+    indexing : {"xy", "ij"}
+        Whether the first two axes of the result are exchanged ("xy") or in the order given ("ij").
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"[meshgrid] expected indexing 'xy' or 'ij', given {indexing!r}")
+    tensors = [as_tensor(x, "meshgrid") for x in xs]
+    rank = len(tensors)
+    if any(t.ndim > 1 for t in tensors):
+        raise ShapeError(f"[meshgrid] expected tensors of one axis, given shapes {[t.shape for t in tensors]}")
+    axes = list(range(rank))
+    if indexing == "xy" and rank > 1:
+        axes[0], axes[1] = 1, 0
+    lengths = [1] * rank
+    for t, k in zip(tensors, axes, strict=True):
+        lengths[k] = t.size
+    made = [reshape_to(t, tuple(t.size if k == a else 1 for k in range(rank))) for t, a in zip(tensors, axes, strict=True)]
+    if not sparse:
+        made = [broadcast_view(t, tuple(lengths)) for t in made]
+    return [owned(t) for t in made] if copy else made
+
+
+@operation(np.indices, cases=(case(args=((2, 3),)),), dtypes="f")
+def indices(dimensions: tuple[int, ...], dtype: Any = None, sparse: bool = False) -> Any:
+    """The index along each axis of a shape: one tensor with a leading axis, or a tuple of broadcastable ones if `sparse`."""
+    shape = as_shape(dimensions, "indices")
+    wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype, "indices")
+    if sparse:
+        return tuple(
+            reshape_to(cast(iota((n,), 0), wanted), tuple(n if j == k else 1 for j in range(len(shape))))
+            for k, n in enumerate(shape)
+        )
+    if not shape:
+        return number(0, wanted, (0,))
+    return stack([cast(iota(shape, k), wanted) for k in range(len(shape))])
+
+

@@ -1,0 +1,398 @@
+"""How elementwise operations are declared, promoted and recorded; the table itself is `ops.ufuncs`.
+
+A line of the table makes the public function. Where the operands need nothing but broadcasting, that function is one call
+of `_graph.unary` or `_graph.binary`; everything else (promotion, ``out``, ``where``, ``dtype``) takes the longer way through
+`apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _graph, dtypes, registry
+from .arguments import NUMBERS, as_tensor, cast, number, scalar
+from .dtypes import Dtype
+from .errors import DtypeError, ShapeError
+from .primitives import BOOL, EQ, LE, LT, NE, WHERE, Primitive
+from .registry import Case, Operation, case
+from .storage import assign, copy
+
+TensorBase = _graph.TensorBase
+unary = _graph.unary
+binary = _graph.binary
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an operation does with operands of each kind.
+
+    ``keep``: compute in their dtype. ``float``: compute in the default float. ``int8``: bools count as int8. ``bool``:
+    compute on truth values. ``same``: the operation leaves them as they are. ``refuse``: NumPy has no such operation.
+    """
+
+    bools: str
+    integers: str
+    floats: str
+
+    def of(self, dtype: Dtype) -> str:
+        kind = dtype.kind
+        return self.bools if kind == "b" else self.integers if kind in "iu" else self.floats
+
+    @property
+    def kinds(self) -> str:
+        """The dtype kinds that are not refused."""
+        pairs = ((self.bools, "b"), (self.integers, "iu"), (self.floats, "fV"))
+        return "".join(kinds for action, kinds in pairs if action != "refuse")
+
+
+ANY = Rule("keep", "keep", "keep")
+NUMBER = Rule("refuse", "keep", "keep")
+WIDENED = Rule("int8", "keep", "keep")
+FLOAT = Rule("float", "float", "keep")
+BITS = Rule("keep", "keep", "refuse")
+INTEGER = Rule("int8", "keep", "refuse")
+WHOLE = Rule("refuse", "keep", "refuse")
+TRUTH = Rule("bool", "bool", "bool")
+ROUNDING = Rule("same", "same", "keep")
+MAGNITUDE = Rule("same", "keep", "keep")
+
+
+def compute_dtype(entry: Operation, dtype: Dtype) -> Dtype:
+    """The dtype in which an operation computes on operands promoted to `dtype`."""
+    action = entry.rule.of(dtype)
+    if action == "refuse":
+        raise DtypeError(f"[{entry.name}] expected {_expected(entry.rule)}, given {dtype.name}")
+    if action == "float":
+        return dtypes.floating(dtype)
+    if action == "int8":
+        return dtypes.int8
+    return BOOL if action == "bool" else dtype
+
+
+def _expected(rule: Rule) -> str:
+    kinds = {"b": "bool", "iu": "integer", "fV": "float"}
+    names = [name for kind, name in kinds.items() if kind[0] in rule.kinds]
+    return f"{' or '.join(names)} operands"
+
+
+def operand_dtype(entry: Operation, xs: tuple[Any, ...]) -> Dtype:
+    """The dtype in which an operation computes on tensors and weak Python numbers."""
+    if dtypes.numpy_rules() and entry.numpy:
+        ufunc = entry.numpy[0]
+        if isinstance(ufunc, np.ufunc) and len(xs) == ufunc.nin:
+            given = tuple(type(x) if type(x) in NUMBERS else x.dtype for x in xs)
+            if not all(isinstance(g, type) for g in given):
+                try:
+                    return ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))[0]
+                except TypeError:
+                    pass
+    return compute_dtype(entry, dtypes.result_type(*xs))
+
+
+def takes(x: Any) -> bool:
+    """Whether an operator of Tensor answers for this other operand."""
+    return (
+        isinstance(x, TensorBase | np.ndarray | np.generic | list | tuple | bool | int | float | complex)
+        or hasattr(x, "__dlpack__")
+        or hasattr(x, "__array__")
+    )
+
+
+def _strong(entry: Operation, xs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tensors for everything but Python numbers, and for the first of them if there is nothing else."""
+    name = entry.name
+    made = tuple(x if isinstance(x, TensorBase) or type(x) in NUMBERS else as_tensor(x, name) for x in xs)
+    if all(type(x) in NUMBERS for x in made):
+        dtype = dtypes.result_type(*made)
+        made = (number(made[0], dtype), *made[1:])
+    return made
+
+
+_COMPARISONS = (EQ, NE, LT, LE)
+
+
+def _sign_of_comparison(x: Any, y: Any) -> tuple[Any, Any] | None:
+    """Two int8 operands that compare as x and y do, where no common dtype holds both exactly."""
+    for a, b, flip in ((x, y, 1), (y, x, -1)):
+        if type(b) is int and isinstance(a, TensorBase) and a.dtype.kind in "iu":
+            limits = np.iinfo(a.dtype)
+            if not limits.min <= b <= limits.max:
+                sign = -1 if b > limits.max else 1
+                return number(sign * flip, dtypes.int8, a.shape), scalar(0, dtypes.int8)
+    if not (isinstance(x, TensorBase) and isinstance(y, TensorBase)):
+        return None
+    for a, b, flip in ((x, y, 1), (y, x, -1)):
+        if a.dtype.kind == "i" and b.dtype == dtypes.uint64:
+            wide = cast(a, dtypes.uint64)
+            more, less = binary(LT, b, wide, BOOL), binary(LT, wide, b, BOOL)
+            sign = select(binary(LT, a, 0, BOOL), -flip, select(less, -flip, select(more, flip, 0)))
+            return sign, scalar(0, dtypes.int8)
+    return None
+
+
+def select(condition: Any, x: Any, y: Any) -> Any:
+    """Record WHERE on a bool tensor and two operands of one dtype; two Python numbers stand for int8."""
+    dtype = x.dtype if isinstance(x, TensorBase) else y.dtype if isinstance(y, TensorBase) else dtypes.int8
+    shapes = [t.shape for t in (condition, x, y) if isinstance(t, TensorBase)]
+    shape = np.broadcast_shapes(*shapes) if len(set(shapes)) > 1 else shapes[0]
+    nodes = tuple(
+        _graph.broadcast(t, shape) if isinstance(t, TensorBase) else scalar(t, dtype) for t in (condition, x, y)
+    )
+    return _graph.tensor(_graph.record(WHERE, nodes, shape, dtype))
+
+
+def promote(primitive: Primitive, x: Any, y: Any) -> Any:
+    """The promotion hook of `_graph.binary`: operands in the dtype that the primitive's operation computes in."""
+    if not (takes(x) and takes(y)):
+        return NotImplemented
+    entry = registry.of_primitive(primitive)
+    assert entry is not None
+    return _promoted(entry, _strong(entry, (x, y)))
+
+
+def _promoted(entry: Operation, xs: tuple[Any, ...]) -> tuple[Any, ...]:
+    if entry.primitive in _COMPARISONS:
+        signs = _sign_of_comparison(*xs)
+        if signs is not None:
+            return signs
+    dtype = operand_dtype(entry, xs)
+    return tuple(scalar(x, dtype, entry.name) if type(x) in NUMBERS else cast(x, dtype) for x in xs)
+
+
+def apply(entry: Operation, xs: tuple[Any, ...], out: Any, where: Any, dtype: Any) -> Any:
+    """An elementwise operation in full: any operands, a dtype to compute in, a target, a mask."""
+    made = _strong(entry, xs)
+    if dtype is not None and entry.result is None:
+        wanted = dtypes.as_dtype(dtype, entry.name)
+        for x in made:
+            if isinstance(x, TensorBase) and not dtypes.can_cast(x.dtype, wanted, "same_kind"):
+                raise DtypeError(
+                    f"[{entry.name}] expected operands that cast to {wanted.name} under the rule 'same_kind', "
+                    f"given {x.dtype.name}"
+                )
+        computed = compute_dtype(entry, wanted)
+        made = tuple(number(x, computed) if type(x) in NUMBERS else cast(x, computed) for x in made)
+    if len(made) == 1 and entry.rule.of(made[0].dtype) == "same":
+        result = copy(made[0])
+    elif entry.primitive is not None and len(made) == 2:
+        a, b = (made[1], made[0]) if entry.swapped else made
+        result = binary(entry.primitive, a, b, entry.result)
+    else:
+        if len(made) == 1 or entry.primitive is None:
+            computed = operand_dtype(entry, made)
+            made = tuple(number(x, computed) if type(x) in NUMBERS else cast(x, computed) for x in made)
+        if entry.primitive is not None:
+            result = unary(entry.primitive, made[0], entry.result or made[0].dtype)
+        else:
+            assert entry.lowering is not None
+            result = entry.lowering(*made)
+    return _deliver(entry.name, result, out, where)
+
+
+def _deliver(name: str, result: Any, out: Any, where: Any) -> Any:
+    """The result, written to a target where there is one and kept to a mask where there is one."""
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    if isinstance(result, tuple):
+        outs = out if isinstance(out, tuple) else (None,) * len(result)
+        return tuple(_deliver(name, r, o, where) for r, o in zip(result, outs, strict=True))
+    if where is not True:
+        mask = cast(as_tensor(where, name), BOOL)
+        other = out if out is not None else number(0, result.dtype, result.shape)
+        result = select(mask, result, cast(other, result.dtype))
+    if out is None:
+        return result
+    if not isinstance(out, TensorBase):
+        raise DtypeError(f"[{name}] expected a tensor for out, given {type(out).__name__}")
+    if out.shape != result.shape:
+        raise ShapeError(f"[{name}] expected out of shape {result.shape}, given {out.shape}")
+    assign(out, result, "same_kind", name)
+    return out
+
+
+# --- lines of the table -------------------------------------------------------------------------
+_PAIRS = (case((3, 5), (3, 5)), case((4, 1), (3,)), case((), (2, 3)))
+_ONES = (case((3, 5)), case(()), case((0, 3)))
+
+_X = "x : tensor or array-like\n    {operands}."
+_XY = "x, y : tensors, array-likes or Python numbers\n    {operands}; they are broadcast. Python numbers are weak."
+_DOC = """{line}
+
+Parameters
+----------
+{x}
+out : tensor, optional
+    Written with the result, which is cast under the rule ``"same_kind"``.
+where : tensor of bool, optional
+    Where it is false, the elements of `out` stay (without `out` they are 0).
+dtype : dtype, optional
+    The dtype to compute in.
+
+Returns
+-------
+{result}
+    {returns}
+"""
+
+
+def _docstring(line: str, x: str, rule: Rule, result: Any) -> str:
+    operands = _expected(rule).removesuffix(" operands").capitalize()
+    if result is not None:
+        returns = f"Of dtype {result.name}."
+    elif "float" in (rule.bools, rule.integers):
+        returns = "Of the operands' float dtype; whole numbers give the default float."
+    else:
+        returns = "Of the operands' common dtype."
+    return _DOC.format(line=line, x=x.format(operands=operands), result="tensor", returns=returns)
+
+
+def _enter(
+    function: Callable[..., Any],
+    entry: Operation,
+    line: str,
+    arity: int,
+    cases: tuple[Case, ...],
+) -> Operation:
+    function.__name__ = function.__qualname__ = entry.name
+    function.__doc__ = _docstring(line, _X if arity == 1 else _XY, entry.rule, entry.result)
+    entry.function = function
+    entry.arity = arity
+    entry.cases = cases or (_ONES if arity == 1 else _PAIRS)
+    return registry.declare(entry)
+
+
+def _unset(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError("the table sets the function")
+
+
+def unary_primitive(
+    name: str,
+    primitive: Primitive,
+    rule: Rule,
+    numpy: tuple[Callable[..., Any], ...] | Callable[..., Any],
+    line: str,
+    *,
+    result: Dtype | None = None,
+    cases: tuple[Case, ...] = (),
+    **declaration: Any,
+) -> None:
+    """A line of the table: a function of one operand that is one primitive."""
+    declaration.setdefault("dtypes", rule.kinds)
+    references = numpy if isinstance(numpy, tuple) else (numpy,)
+    entry = Operation(
+        name, _unset, references, primitive=primitive, rule=rule, result=result, **_declared(name, declaration)
+    )
+    fast = {d: result or d for d in dtypes.DTYPES.values() if rule.of(d) == "keep"}
+    find = fast.get
+
+    def function(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+        if out is None and where is True and dtype is None and isinstance(x, TensorBase):
+            own = find(x.dtype)
+            if own is not None:
+                return unary(primitive, x, own)
+        return apply(entry, (x,), out, where, dtype)
+
+    _enter(function, entry, line, 1, cases)
+
+
+def binary_primitive(
+    name: str,
+    primitive: Primitive,
+    rule: Rule,
+    numpy: tuple[Callable[..., Any], ...] | Callable[..., Any],
+    line: str,
+    *,
+    result: Dtype | None = None,
+    swapped: bool = False,
+    cases: tuple[Case, ...] = (),
+    **declaration: Any,
+) -> None:
+    """A line of the table: a function of two operands that is one primitive, of ``(y, x)`` if `swapped`."""
+    declaration.setdefault("dtypes", rule.kinds)
+    references = numpy if isinstance(numpy, tuple) else (numpy,)
+    entry = Operation(
+        name,
+        _unset,
+        references,
+        primitive=primitive,
+        rule=rule,
+        result=result,
+        swapped=swapped,
+        **_declared(name, declaration),
+    )
+
+    def forward(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+        if out is None and where is True and dtype is None:
+            made = binary(primitive, x, y, result)
+            if made is not NotImplemented:
+                return made
+        return apply(entry, (x, y), out, where, dtype)
+
+    def backward(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+        if out is None and where is True and dtype is None:
+            made = binary(primitive, y, x, result)
+            if made is not NotImplemented:
+                return made
+        return apply(entry, (x, y), out, where, dtype)
+
+    _enter(backward if swapped else forward, entry, line, 2, cases)
+
+
+def lowered(
+    name: str,
+    rule: Rule,
+    numpy: tuple[Callable[..., Any], ...] | Callable[..., Any],
+    line: str,
+    *,
+    arity: int = 1,
+    result: Dtype | None = None,
+    cases: tuple[Case, ...] = (),
+    shortcut: Callable[[Any, Any], Any] | None = None,
+    **declaration: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A line of the table over the function that lowers it.
+
+    The lowering receives tensors of the dtype that `rule` computes in, not broadcast, and returns a tensor or a tuple of them.
+    A shortcut sees the operands first, as they were given, and returns NotImplemented where it does not apply.
+    """
+    declaration.setdefault("dtypes", rule.kinds)
+    references = numpy if isinstance(numpy, tuple) else (numpy,)
+
+    def enter(lowering: Callable[..., Any]) -> Callable[..., Any]:
+        entry = Operation(
+            name, _unset, references, rule=rule, result=result, lowering=lowering, **_declared(name, declaration)
+        )
+        if arity == 1:
+
+            def one(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+                return apply(entry, (x,), out, where, dtype)
+
+            _enter(one, entry, line, 1, cases)
+        else:
+
+            def two(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+                if shortcut is not None and out is None and where is True and dtype is None:
+                    made = shortcut(x, y)
+                    if made is not NotImplemented:
+                        return made
+                return apply(entry, (x, y), out, where, dtype)
+
+            _enter(two, entry, line, 2, cases)
+        return entry.function
+
+    return enter
+
+
+def _declared(name: str, declaration: dict[str, Any]) -> dict[str, Any]:
+    """The declaration with ``method=True`` spelt out."""
+    method = declaration.pop("method", False)
+    if method:
+        declaration["methods"] = (name if method is True else method,)
+    return declaration
+
+
+_graph.set_promotion(promote)

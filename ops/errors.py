@@ -1,0 +1,108 @@
+"""What the library raises: every class is also the built-in exception that a NumPy user would catch.
+
+A message is the operation in brackets, what was expected, what was given, and the line of the user's program.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from types import CodeType
+
+import numpy as np
+
+
+def user_line() -> tuple[str, int, str] | None:
+    """File, line number and source text of the innermost frame outside the library."""
+    try:
+        frame = sys._getframe(1)
+    except ValueError:
+        return None
+    here = frame
+    while frame is not None and frame.f_globals.get("__name__", "").split(".", 1)[0] == "pyasc":
+        if frame.f_back is None:
+            frame = here
+            break
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno, _source(frame.f_code.co_filename, frame.f_lineno)
+
+
+def recorded_line(where: tuple[CodeType, int]) -> tuple[str, int, str]:
+    """The same for the code object and instruction offset that a node keeps."""
+    code, offset = where
+    number = code.co_firstlineno
+    for start, end, line in code.co_lines():
+        if start <= offset < end and line is not None:
+            number = line
+            break
+    return code.co_filename, number, _source(code.co_filename, number)
+
+
+def _source(filename: str, number: int) -> str:
+    return linecache.getline(filename, number).strip()
+
+
+def format_line(line: tuple[str, int, str]) -> str:
+    """``at file:line: source`` as it stands at the end of a message."""
+    filename, number, source = line
+    return f"at {filename}:{number}" + (f": {source}" if source else "")
+
+
+class PyascError(Exception):
+    """The base of everything the library raises. The user's line is found when the error is made."""
+
+    def __init__(self, message: str, line: tuple[str, int, str] | None = None) -> None:
+        line = line or user_line()
+        self.line = line
+        super().__init__(f"{message}\n  {format_line(line)}" if line else message)
+
+
+class ShapeError(PyascError, ValueError):
+    """Shapes that do not go together."""
+
+
+class ArgumentError(PyascError, ValueError):
+    """An argument's value that the operation does not take."""
+
+
+class DtypeError(PyascError, TypeError):
+    """A dtype, or the type of an argument, that the operation does not take."""
+
+
+class CastingError(DtypeError):
+    """A result that may not be written to its target without losing its kind."""
+
+
+class AxisError(PyascError, np.exceptions.AxisError):
+    """An axis that the tensor does not have (a ValueError and an IndexError)."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class IndexOutOfBounds(PyascError, IndexError):
+    """An index outside its axis, or one that is no index."""
+
+
+class ReadOnlyError(PyascError, ValueError):
+    """A write to what must not be written, such as a broadcast view."""
+
+
+class OverflowingScalar(PyascError, OverflowError):
+    """A Python integer that does not fit the dtype it would take."""
+
+
+class OutOfMemory(PyascError, MemoryError):
+    """Memory was asked for that the limit or the machine does not have."""
+
+
+class BackendError(PyascError, RuntimeError):
+    """A backend could not compile or run a kernel."""
+
+
+class TracingError(PyascError, RuntimeError):
+    """A value was asked for while it is being traced."""
+
+
+class NotSupported(PyascError, NotImplementedError):
+    """What NumPy has and this library has not."""

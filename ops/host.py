@@ -1,0 +1,53 @@
+"""What crosses between tensors and the host's memory, and the host functions of HOST_CALL.
+
+The floor above installs the two crossings (`set_crossings`); operations use them without knowing the runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _graph, dtypes
+from .meaning import HOST_FUNCTIONS
+from .primitives import HOST_CALL
+
+Array = NDArray[Any]
+Function = TypeVar("Function", bound=Callable[..., Array])
+
+_upload: Callable[[Array], _graph.Node]
+_download: Callable[[Any], Array]
+
+
+def set_crossings(upload: Callable[[Array], _graph.Node], download: Callable[[Any], Array]) -> None:
+    """Install the copy of an array into a leaf, and the sync point that gives a tensor's values, read-only."""
+    global _upload, _download
+    _upload, _download = upload, download
+
+
+def from_array(array: Array, operation: str = "asarray") -> Any:
+    """A new tensor with a copy of an array."""
+    dtype = dtypes.supported(array.dtype, operation)
+    return _graph.tensor(_upload(np.ascontiguousarray(array, dtype).reshape(array.shape)))
+
+
+def values(x: Any) -> Array:
+    """The values of a tensor as a read-only NumPy array. A sync point."""
+    return _download(x)
+
+
+def host_function(function: Function) -> Function:
+    """Enter a function of NumPy arrays into the table of HOST_CALL under its own name."""
+    HOST_FUNCTIONS[function.__name__] = function
+    return function
+
+
+def call(
+    name: str, operands: tuple[Any, ...], shape: tuple[int, ...], dtype: dtypes.Dtype, *static: Any
+) -> Any:
+    """Record the call of a host function on tensors: it is run with their values and `static` when the result is needed."""
+    nodes = tuple(x.node for x in operands)
+    return _graph.tensor(_graph.record(HOST_CALL, nodes, shape, dtype, (name, *static)))

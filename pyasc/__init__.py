@@ -1,0 +1,98 @@
+"""NumPy-like lazy tensors: operations are recorded, fused into kernels, compiled and run when a value is needed."""
+
+from __future__ import annotations
+
+import builtins
+from contextlib import AbstractContextManager
+from math import e, inf, nan, pi
+from typing import TYPE_CHECKING, Any
+
+from .backend import _runtime
+from .config import Config, config
+from .ops import _graph, dtypes, registry
+from .ops import errors as _errors
+from .ops.dtypes import can_cast, finfo, iinfo, isdtype, promote_types, result_type
+from .tensor import Tensor
+
+# isort: split
+from . import errors, random
+from .explain import explain
+from .jit import jit
+from .lazy.cache import kernels as _kernels
+from .lazy.evaluate import clear_plans, flush, sync
+from .memory import empty_cache, memory_stats, reset_peak_memory, set_memory_limit
+
+if TYPE_CHECKING:
+    # Operations and dtypes, which are entered from their tables.
+    def __getattr__(name: str) -> Any: ...
+
+
+__version__ = "0.1.0"
+newaxis = None
+
+globals().update(registry.public())
+globals().update(dtypes.DTYPES, bool_=dtypes.bool_)
+
+
+def eager() -> AbstractContextManager[Config]:
+    """Evaluate after each operation within a ``with`` statement, for debugging: an error comes at its own line."""
+    return config.override(eager=True)
+
+
+def cache_stats() -> dict[str, Any]:
+    """Compiled kernels since the start.
+
+    Returns
+    -------
+    dict
+        Counts ``compiles``, ``memory_hits``, ``disk_hits``, ``misses`` and ``kernels`` in memory; ``compile_ms``; and the
+        latest ``reasons`` of misses.
+    """
+    return _kernels.stats()
+
+
+def clear_cache(memory: bool = True, disk: bool = False) -> None:
+    """Forget compiled kernels in memory, and delete those on disk."""
+    if memory:
+        clear_plans()
+    _kernels.clear(memory, disk)
+
+
+def _set_flush() -> None:
+    _graph.set_flush(flush, 0 if config.eager else config.max_pending_nodes, config.max_pending_bytes)
+
+
+_runtime.set_errors(_errors.OutOfMemory)
+config.observe("promotion", function=lambda: dtypes.set_promotion(config.promotion))
+config.observe("eager", "max_pending_nodes", "max_pending_bytes", function=_set_flush)
+config.observe("memory_limit", function=lambda: _runtime.set_memory_limit(config.memory_limit))
+
+__all__ = [
+    "Tensor",
+    "cache_stats",
+    "can_cast",
+    "clear_cache",
+    "config",
+    "e",
+    "eager",
+    "empty_cache",
+    "errors",
+    "explain",
+    "finfo",
+    "iinfo",
+    "inf",
+    "isdtype",
+    "jit",
+    "memory_stats",
+    "nan",
+    "newaxis",
+    "pi",
+    "promote_types",
+    "random",
+    "reset_peak_memory",
+    "result_type",
+    "set_memory_limit",
+    "sync",
+]
+# `from pyasc import *` leaves Python's own names alone.
+__all__ += [name for name in (*registry.public(), *dtypes.DTYPES, "bool_") if not hasattr(builtins, name)]

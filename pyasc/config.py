@@ -1,0 +1,148 @@
+"""The settings of the library: `pyasc.config`.
+
+Each setting has an environment variable, ``PYASC_`` and its name in capitals, that gives its value at import.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its default, the least value of a number, or the values it may have."""
+
+    default: bool | int | str
+    doc: str
+    least: int = 0
+    choices: tuple[str, ...] = ()
+
+
+_MIB = 1 << 20
+_SETTINGS: dict[str, Setting] = {
+    "promotion": Setting(
+        "pyasc", "dtype rules: 'pyasc', or 'numpy' for NumPy's to the letter", choices=("pyasc", "numpy")
+    ),
+    "fast_math": Setting(False, "let kernels reorder and contract float arithmetic"),
+    "eager": Setting(False, "evaluate after each operation, for debugging"),
+    "interpret": Setting(False, "run every primitive by its NumPy meaning instead of compiling"),
+    "max_pending_nodes": Setting(4096, "evaluate when more operations than this are pending", least=1),
+    "max_pending_bytes": Setting(4096 * _MIB, "evaluate when pending results are larger than this", least=1),
+    "memory_limit": Setting(0, "bytes that tensors may use; 0 is no limit"),
+    "threads": Setting(0, "threads that run kernels; 0 is one for each core this process may use"),
+    "cache_dir": Setting("", "folder of the kernel cache; '' is pyasc-tensor in the platform's cache folder"),
+    "disk_cache": Setting(True, "keep compiled kernels on disk"),
+    "disk_cache_bytes": Setting(512 * _MIB, "size of the kernel cache, beyond which the least used go", least=1),
+    "log": Setting("", "what to log: 'ir' prints the IR after each pass"),
+}
+
+
+class Config:
+    """Typed settings, checked when they are set. ``pyasc.config.promotion = "numpy"`` changes one;
+    ``with pyasc.config.override(fast_math=True):`` changes some for a while."""
+
+    promotion: Literal["pyasc", "numpy"]
+    fast_math: bool
+    eager: bool
+    interpret: bool
+    max_pending_nodes: int
+    max_pending_bytes: int
+    memory_limit: int
+    threads: int
+    cache_dir: str
+    disk_cache: bool
+    disk_cache_bytes: int
+    log: str
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_observers", {})
+        for name, setting in _SETTINGS.items():
+            value: bool | int | str = setting.default
+            given = os.environ.get(f"PYASC_{name.upper()}")
+            if given is not None:
+                value = _parsed(name, setting, given)
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setting = _SETTINGS.get(name)
+        if setting is None:
+            raise AttributeError(f"[config] expected one of {', '.join(_SETTINGS)}, given {name!r}")
+        value = _checked(name, setting, value)
+        previous = getattr(self, name)
+        object.__setattr__(self, name, value)
+        try:
+            for function in self._observers.get(name, ()):
+                function()
+        except Exception:
+            object.__setattr__(self, name, previous)
+            raise
+
+    _observers: dict[str, list[Callable[[], None]]]
+
+    def observe(self, *names: str, function: Callable[[], None]) -> None:
+        """Call a function now, and whenever one of these settings changes."""
+        for name in names:
+            self._observers.setdefault(name, []).append(function)
+        function()
+
+    @contextmanager
+    def override(self, **settings: Any) -> Iterator[Config]:
+        """Other values within a ``with`` statement."""
+        previous = {name: getattr(self, name, None) for name in settings}
+        try:
+            for name, value in settings.items():
+                setattr(self, name, value)
+            yield self
+        finally:
+            for name, value in previous.items():
+                if name in _SETTINGS:
+                    setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        lines = [f"  {name} = {getattr(self, name)!r}  # {s.doc}" for name, s in _SETTINGS.items()]
+        return "\n".join(["pyasc.config", *lines])
+
+
+def _checked(name: str, setting: Setting, value: Any) -> bool | int | str:
+    kind = type(setting.default)
+    if kind is str and isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if type(value) is not kind:
+        raise TypeError(f"[config] expected {kind.__name__} for {name}, given {value!r}")
+    if setting.choices and value not in setting.choices:
+        choices = " or ".join(map(repr, setting.choices))
+        raise ValueError(f"[config] expected {choices} for {name}, given {value!r}")
+    if kind is int and value < setting.least:
+        raise ValueError(f"[config] expected at least {setting.least} for {name}, given {value}")
+    return value  # type: ignore[no-any-return]
+
+
+def _parsed(name: str, setting: Setting, text: str) -> bool | int | str:
+    variable = f"PYASC_{name.upper()}"
+    kind = type(setting.default)
+    value: Any = text
+    if kind is bool:
+        words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+        value = words.get(text.strip().lower())
+        if value is None and text.strip() == "":
+            value = setting.default
+        if value is None:
+            raise ValueError(f"[config] expected 1 or 0 for the environment variable {variable}, given {text!r}")
+    elif kind is int:
+        try:
+            value = int(text) if text.strip() else setting.default
+        except ValueError:
+            raise ValueError(
+                f"[config] expected a whole number for the environment variable {variable}, given {text!r}"
+            ) from None
+    try:
+        return _checked(name, setting, value)
+    except ValueError as error:
+        raise ValueError(f"{error} in the environment variable {variable}") from None
+
+
+config = Config()

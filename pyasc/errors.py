@@ -1,0 +1,33 @@
+"""What the library raises: every class is also the built-in exception that a NumPy user would catch."""
+
+from .ops.errors import (
+    ArgumentError,
+    AxisError,
+    BackendError,
+    CastingError,
+    DtypeError,
+    IndexOutOfBounds,
+    NotSupported,
+    OutOfMemory,
+    OverflowingScalar,
+    PyascError,
+    ReadOnlyError,
+    ShapeError,
+    TracingError,
+)
+
+__all__ = [
+    "ArgumentError",
+    "AxisError",
+    "BackendError",
+    "CastingError",
+    "DtypeError",
+    "IndexOutOfBounds",
+    "NotSupported",
+    "OutOfMemory",
+    "OverflowingScalar",
+    "PyascError",
+    "ReadOnlyError",
+    "ShapeError",
+    "TracingError",
+]

@@ -1,0 +1,460 @@
+"""`pyasc.jit`: a function traced once for each kind of arguments, then replayed from its plan."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from .explain import Explanation
+from .lazy import evaluate
+from .lazy.plan import Plan
+from .ops import _graph, random
+from .ops._graph import Node, TensorBase
+from .ops.arguments import as_tensor
+from .ops.errors import DtypeError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+MAX_TRACES = 256
+_SCALARS = (bool, int, float)
+_CONSTANTS = (str, bytes, type(None), np.dtype, type, complex)
+
+
+class CacheInfo(NamedTuple):
+    """Calls answered from a trace, traces made, different plans among them, traces kept."""
+
+    hits: int
+    misses: int
+    plans: int
+    currsize: int
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """A tensor in the structure of the arguments or of the result, by its number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Output:
+    """One tensor of the result: which output of the plan, and the view of it where it is one."""
+
+    number: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None
+    offset: int
+
+
+@dataclass(eq=False)
+class _Trace:
+    """A traced call.
+
+    Attributes
+    ----------
+    leaves : tuple
+        Where each leaf of the plan comes from: the number of a tensor argument or variable, a tensor
+        reached some other
+        way, or the leaf itself where the function made it.
+    """
+
+    plan: Plan
+    leaves: tuple[int | TensorBase | Node, ...]
+    scalars: bytes
+    outputs: tuple[_Output, ...]
+    result: Any
+    writes: tuple[tuple[int | TensorBase, int], ...]
+    draws: bool
+
+
+class Jitted:
+    """What `jit` returns: calls the function through its traces."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._traces: OrderedDict[Any, _Trace] = OrderedDict()
+        self._variables: tuple[_Variable, ...] | None = None
+        self._hits = self._misses = 0
+        self._lock = threading.RLock()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if evaluate.tracing():
+            return self._function(*args, **kwargs)  # inlined into the trace around it
+        tensors: list[TensorBase] = []
+        signature = self._signature(args, kwargs, tensors)
+        trace = self._traces.get(signature)
+        if trace is None or trace.draws:
+            with self._lock:
+                trace = self._trace(args, kwargs, tensors)
+                self._misses += 1
+                self._traces[signature] = trace
+                if len(self._traces) > MAX_TRACES:
+                    self._traces.popitem(last=False)
+        else:
+            self._hits += 1
+        return self._replay(trace, tensors)
+
+    def cache_info(self) -> CacheInfo:
+        """How often calls were answered from a trace."""
+        plans = len({id(t.plan) for t in self._traces.values()})
+        return CacheInfo(self._hits, self._misses, plans, len(self._traces))
+
+    def cache_clear(self) -> None:
+        """Forget every trace."""
+        with self._lock:
+            self._traces.clear()
+            self._variables = None
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What a call with these arguments runs: as `pyasc.explain` of its results. Nothing is evaluated."""
+        tensors: list[TensorBase] = []
+        self._signature(args, kwargs, tensors)
+        session = _Session(self, args, kwargs, tensors)
+        with session:
+            session.run()
+        return Explanation(session.roots, keep_held=False)
+
+    # --- calls ---------------------------------------------------------------------------------------
+
+    def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[TensorBase]) -> Any:
+        """Everything that a trace depends on: structure, shapes, dtypes, layouts, scalars. Collects the
+        tensors."""
+        parts = [_describe(a, tensors) for a in args]
+        for name, value in kwargs.items():
+            parts.append((name, _describe(value, tensors)))
+        variables = self._variables
+        if variables is None:
+            variables = self._variables = tuple(_find_variables(self._function))
+        for variable in variables:
+            parts.append(variable.describe(tensors))
+        return tuple(parts)
+
+    def _trace(self, args: Any, kwargs: Any, tensors: list[TensorBase]) -> _Trace:
+        session = _Session(self, args, kwargs, tensors)
+        with session:
+            session.run()
+        return session.finish()
+
+    def _replay(self, trace: _Trace, tensors: list[TensorBase]) -> Any:
+        buffers = []
+        for source in trace.leaves:
+            if type(source) is int:
+                node = _owner(tensors[source]).node
+            elif isinstance(source, Node):
+                node = source
+            else:
+                node = _owner(source).node
+            buffer = node.buffer
+            if buffer is None:
+                evaluate.evaluate([node])
+                buffer = node.buffer
+            buffers.append(buffer)
+        results = trace.plan.program.run(buffers, trace.scalars)
+        for target, number in trace.writes:
+            owner = _owner(tensors[target] if isinstance(target, int) else target)
+            owner.node = _graph.leaf(results[number], owner.shape, owner.dtype)
+        made = []
+        for output in trace.outputs:
+            if output.strides is None:
+                made.append(_graph.tensor(_graph.leaf(results[output.number], output.shape, output.dtype)))
+            else:
+                buffer = results[output.number]
+                base = _graph.tensor(
+                    _graph.leaf(buffer, (buffer.nbytes // output.dtype.itemsize,), output.dtype)
+                )
+                made.append(_graph.view(base, output.shape, output.strides, output.offset))
+        if type(trace.result) is _Tensor:
+            return made[0]
+        return _rebuild(trace.result, made)
+
+
+class _Session:
+    """One run of a function on stand-ins for its tensors."""
+
+    def __init__(self, jitted: Jitted, args: Any, kwargs: Any, tensors: list[TensorBase]) -> None:
+        self.jitted = jitted
+        self.tensors = tensors
+        owners = [_owner(t) for t in tensors]
+        evaluate.evaluate([o.node for o in owners])
+        self.leaves = [_graph.leaf(o.node.buffer, o.shape, o.dtype) for o in owners]
+        self.stand_ins: list[Any] = []
+        for tensor, leaf in zip(tensors, self.leaves, strict=True):
+            stand_in = _graph.tensor(leaf)
+            if tensor.base is not None:
+                stand_in = _graph.view(stand_in, tensor.shape, tensor.strides, tensor.offset)
+            self.stand_ins.append(stand_in)
+        numbers = iter(range(len(tensors)))
+        self.args = tuple(self._replace(a, numbers) for a in args)
+        self.kwargs = {name: self._replace(v, numbers) for name, v in kwargs.items()}
+        # The variables' tensors are read under their own names: their nodes are exchanged while the
+        # function runs.
+        self.variables = list(numbers)
+        self.before: list[tuple[Any, Node]] = []
+        self.roots: list[Node] = []
+
+    def __enter__(self) -> None:
+        others = {id(_owner(self.tensors[n])): n for n in self.variables}
+        self.before = [(t, t.node) for t in _graph.live_tensors() if t.base is None]
+        for tensor, _ in self.before:
+            number = others.get(id(tensor))
+            if number is not None:
+                tensor.node = self.leaves[number]
+        self.entered = {id(t): t.node for t, _ in self.before}
+        self.draws = random.draws()
+        evaluate.begin_tracing(self.leaves, self.jitted.__name__)
+
+    def __exit__(self, *_: object) -> None:
+        evaluate.end_tracing()
+        self.draws = random.draws() - self.draws
+        self.changed: list[tuple[Any, Node]] = []
+        stand_ins = {id(_owner(s)): n for n, s in enumerate(self.stand_ins)}
+        for tensor, node in self.before:
+            now = tensor.node
+            if now is not self.entered[id(tensor)]:
+                number = stand_ins.get(id(tensor))
+                self.changed.append((tensor if number is None else number, now))
+            if now is not node and id(tensor) not in stand_ins:
+                tensor.node = node
+
+    def run(self) -> None:
+        """Call the function; what it returns and what it wrote are the roots to compute."""
+        result = self.jitted._function(*self.args, **self.kwargs)
+        self.results: list[Any] = []
+        self.result = self._result(result)
+        self.roots = [_owner(t).node for t in self.results]
+
+    def finish(self) -> _Trace:
+        roots = self.roots + [node for _, node in self.changed]
+        # What was pending before the call is not part of the function: it becomes a leaf.
+        tape = _graph.linearise(roots, False)
+        first = min((leaf.order for leaf in self.leaves), default=None)
+        if first is not None:
+            outside = [n for n in tape.nodes if n.order < first and n.buffer is None and n.held]
+            if outside:
+                evaluate.evaluate(outside)
+                tape = _graph.linearise(roots, False)
+        number_of = {id(leaf): n for n, leaf in enumerate(self.leaves)}
+        holders = {id(node): tensor for tensor, node in self.before}
+        leaves: list[int | TensorBase | Node] = []
+        for position in tape.leaves:
+            node = tape.nodes[position]
+            number = number_of.get(id(node))
+            leaves.append(number if number is not None else holders.get(id(node), node))
+        position_of = {p: n for n, p in enumerate(tape.outputs)}
+        outputs = []
+        for tensor in self.results:
+            number = position_of[tape.position(_owner(tensor).node)]
+            view = tensor.base is not None
+            outputs.append(
+                _Output(number, tensor.shape, tensor.dtype, tensor.strides if view else None, tensor.offset)
+            )
+        writes = tuple((target, position_of[tape.position(node)]) for target, node in self.changed)
+        plan = evaluate.plan_of(tape)
+        return _Trace(
+            plan,
+            tuple(leaves),
+            tape.scalars + plan.constants,
+            tuple(outputs),
+            self.result,
+            writes,
+            self.draws > 0,
+        )
+
+    def _replace(self, value: Any, numbers: Iterator[int]) -> Any:
+        """The argument with stand-ins for tensors, in the order in which `_describe` met them."""
+        if isinstance(value, TensorBase | np.ndarray):
+            return self.stand_ins[next(numbers)]
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*(self._replace(v, numbers) for v in value))
+        if isinstance(value, list | tuple):
+            return type(value)(self._replace(v, numbers) for v in value)
+        if isinstance(value, dict):
+            return {k: self._replace(v, numbers) for k, v in value.items()}
+        return value
+
+    def _result(self, value: Any) -> Any:
+        if isinstance(value, TensorBase):
+            self.results.append(value)
+            return _Tensor(len(self.results) - 1)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*(self._result(v) for v in value))
+        if isinstance(value, list | tuple):
+            return type(value)(self._result(v) for v in value)
+        if isinstance(value, dict):
+            return {k: self._result(v) for k, v in value.items()}
+        return value
+
+
+def _owner(tensor: TensorBase) -> Any:
+    return tensor if tensor.base is None else tensor.base
+
+
+def _rebuild(value: Any, made: list[Any]) -> Any:
+    if isinstance(value, _Tensor):
+        return made[value.number]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_rebuild(v, made) for v in value))
+    if isinstance(value, list | tuple):
+        return type(value)(_rebuild(v, made) for v in value)
+    if isinstance(value, dict):
+        return {k: _rebuild(v, made) for k, v in value.items()}
+    return value
+
+
+def _describe(value: Any, tensors: list[TensorBase]) -> Any:
+    """The part of an argument that a trace depends on, as something hashable. Tensors are appended."""
+    if isinstance(value, TensorBase):
+        tensors.append(value)
+        base = value.base
+        if base is None:
+            return (value.shape, value.dtype)
+        return (value.shape, value.dtype, value.strides, value.offset, base.shape)
+    kind = type(value)
+    if kind in _SCALARS:
+        return (kind, repr(value) if kind is float else value)
+    if isinstance(value, np.ndarray):
+        return _describe(as_tensor(value, "jit"), tensors)
+    if kind in (list, tuple) or isinstance(value, tuple):
+        return (kind, *[_describe(v, tensors) for v in value])
+    if kind is dict:
+        return (kind, *[(k, _describe(v, tensors)) for k, v in value.items()])
+    if isinstance(value, np.generic):
+        return (kind, value.tobytes())
+    try:
+        hash(value)
+    except TypeError:
+        raise DtypeError(
+            f"[jit] expected tensors, numbers, strings, or tuples, lists and dicts of them, given {kind.__name__}"
+        ) from None
+    if isinstance(value, _CONSTANTS):
+        return (kind, value)
+    return ("object", value)
+
+
+# --- variables of the function -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """A name that the function reads from its closure or module; looked up anew at each call."""
+
+    name: str
+    cell: Any = None
+    namespace: Any = None
+
+    def get(self) -> Any:
+        if self.cell is not None:
+            try:
+                return self.cell.cell_contents
+            except ValueError:
+                return None
+        return self.namespace.get(self.name)
+
+    def describe(self, tensors: list[TensorBase]) -> Any:
+        value = self.get()
+        if isinstance(value, TensorBase) or type(value) in _SCALARS:
+            return _describe(value, tensors)
+        if type(value) in (list, tuple, dict):
+            try:
+                return _describe(value, tensors)
+            except DtypeError:
+                return id(value)
+        return id(value)
+
+
+def _find_variables(function: Callable[..., Any]) -> Iterator[_Variable]:
+    """The closure cells and globals that a function, and the user's functions it calls by name, read."""
+    found: set[Any] = set()
+    stack: list[Any] = [function]
+    seen: set[int] = set()
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Jitted):
+            current = current._function
+        current = getattr(current, "__func__", current)
+        if not isinstance(current, FunctionType) or id(current) in seen:
+            continue
+        seen.add(id(current))
+        if current.__module__ and current.__module__.partition(".")[0] in ("pyasc", "numpy", "scipy", "math"):
+            continue
+        values = []
+        for name, cell in zip(current.__code__.co_freevars, current.__closure__ or (), strict=False):
+            if id(cell) not in found:
+                found.add(id(cell))
+                variable = _Variable(name, cell=cell)
+                yield variable
+                values.append(variable.get())
+        for name in dict.fromkeys(_names(current.__code__)):
+            key = (id(current.__globals__), name)
+            if name in current.__globals__ and key not in found and not hasattr(builtins, name):
+                found.add(key)
+                variable = _Variable(name, namespace=current.__globals__)
+                value = variable.get()
+                if not isinstance(value, ModuleType):
+                    yield variable
+                    values.append(value)
+        stack.extend(values)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+@overload
+def jit(function: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def jit(function: None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def jit(function: Any = None) -> Any:
+    """Trace a function once for each kind of arguments and replay its plan afterwards.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns tensors, Python numbers, strings, and tuples, lists and dicts of them. NumPy
+        arrays become tensors.
+        Numbers and tensors that it reads from its closure or its module are arguments too: a new value is
+        seen at the next call. What it reads by other ways (attributes of objects) is as it was
+        when traced, except that a tensor found so is read anew at each call.
+
+    Returns
+    -------
+    Jitted
+        Called like the function. ``cache_info()`` counts hits and traces; ``explain(*args)`` shows what a
+        call runs.
+
+    Raises
+    ------
+    TracingError
+        While tracing, where the function needs a traced tensor's value: ``if``, ``while``, ``float()``,
+        printing. Use
+        `pyasc.where` instead.
+
+    Notes
+    -----
+    A trace is made for each structure, shape, dtype and layout of the arguments and for each value of their
+    Python numbers; a new size or
+    number costs a run of the Python function, never a compilation within a bucket (± 20 %). Results are
+    fresh tensors. Writes to
+    arguments in place take effect. A function that draws random numbers is traced at each call.
+    """
+    if function is None:
+        return jit
+    if not callable(function):
+        raise DtypeError(f"[jit] expected a function, given {type(function).__name__}")
+    return Jitted(function)

@@ -1,0 +1,1 @@
+"""Between recording and launching: linearised traces are scheduled, planned, cached and run."""

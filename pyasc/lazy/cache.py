@@ -1,0 +1,207 @@
+"""Compiled kernels: in memory by structure and bucket, on disk by key.
+
+On disk a kernel is one file, checksummed, written to a temporary name and renamed into place, and never
+unpickled:
+readers in other processes see the whole file or none. Anything that does not check out is a miss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+import warnings
+from collections import Counter, OrderedDict, deque
+from collections.abc import Hashable
+from pathlib import Path
+from time import perf_counter
+
+from ..backend.base import Backend, Executable
+from ..backend.ir import Binding, Kernel
+from ..config import config
+from .bucket import Buckets
+
+MAGIC = b"pyasc-kernel-1\n"
+MAX_KERNELS = 4096
+
+
+class KernelCache:
+    """Finds or makes the executable of a kernel.
+
+    Attributes
+    ----------
+    counts : Counter
+        ``compiles``, ``memory_hits``, ``disk_hits``, ``misses``, and ``compile_ms``, the time spent
+        compiling.
+    reasons : deque of str
+        Why the latest misses were misses.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.compile_ms = 0.0
+        self.reasons: deque[str] = deque(maxlen=64)
+        self._memory: OrderedDict[Hashable, Buckets[Executable]] = OrderedDict()
+        self._lock = threading.RLock()
+        self._disk_warned = False
+
+    def executable(self, backend: Backend, kernel: Kernel, binding: Binding) -> Executable:
+        """The executable for a kernel at these sizes, compiled only if no bucket, tuning or file has it."""
+        with self._lock:
+            key = (backend.name, kernel.key)
+            buckets = self._memory.get(key)
+            if buckets is None:
+                buckets = self._memory[key] = Buckets()
+                if len(self._memory) > MAX_KERNELS:
+                    self._memory.popitem(last=False)
+                reason = "a structure not seen before"
+            else:
+                self._memory.move_to_end(key)
+                found = buckets.find(binding.extents)
+                if found is not None:
+                    self.counts["memory_hits"] += 1
+                    return found
+                reason = f"sizes {binding.extents} outside every bucket, tuned differently"
+            tuning = backend.tune(kernel, binding)
+            found = buckets.find_tuning(tuning)
+            if found is not None:
+                self.counts["memory_hits"] += 1
+            else:
+                self.counts["misses"] += 1
+                self.reasons.append(f"{kernel.name}: {reason}")
+                found = self._load_or_compile(backend, kernel, tuning)
+            buckets.add(binding.extents, tuning, found)
+            return found
+
+    def holds(self, backend: Backend, kernel: Kernel, binding: Binding) -> bool:
+        """Whether `executable` would find the kernel in memory."""
+        with self._lock:
+            buckets = self._memory.get((backend.name, kernel.key))
+            if buckets is None:
+                return False
+            if buckets.find(binding.extents) is not None:
+                return True
+            return buckets.find_tuning(backend.tune(kernel, binding)) is not None
+
+    def _load_or_compile(self, backend: Backend, kernel: Kernel, tuning: Hashable) -> Executable:
+        named = (
+            ("generator", backend.fingerprint()),
+            ("kernel", kernel.key),
+            ("tuning", tuning),
+        )
+        digest = hashlib.sha256(repr(named).encode()).digest()
+        path = folder() / f"{digest.hex()}.kernel"
+        code = self._read(path, digest)
+        if code is not None:
+            try:
+                executable = backend.load(kernel, tuning, code)
+            except ValueError:
+                pass  # written by something else under our name: a miss like any other
+            else:
+                self.counts["disk_hits"] += 1
+                return executable
+        start = perf_counter()
+        executable, code = backend.compile(kernel, tuning)
+        self.compile_ms += (perf_counter() - start) * 1e3
+        self.counts["compiles"] += 1
+        self._write(path, digest, code)
+        return executable
+
+    def _read(self, path: Path, digest: bytes) -> bytes | None:
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        header = len(MAGIC) + 32
+        if data[: len(MAGIC)] != MAGIC or _checksum(digest, data[header:]) != data[len(MAGIC) : header]:
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # least recently used goes first
+        return data[header:]
+
+    def _write(self, path: Path, digest: bytes, code: bytes) -> None:
+        if not config.disk_cache:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(MAGIC + _checksum(digest, code) + code)
+                os.replace(temporary, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
+        except OSError as error:
+            if not self._disk_warned:
+                self._disk_warned = True
+                warnings.warn(
+                    f"[cache] kernels are not kept on disk: {error.strerror or error} ({path.parent}). "
+                    "Set PYASC_CACHE_DIR to a folder that can be written.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            return
+        if self.counts["compiles"] % 64 == 0:
+            evict(path.parent, config.disk_cache_bytes)
+
+    def stats(self) -> dict[str, int | float | list[str]]:
+        """Counts since the start: compiles, memory_hits, disk_hits, misses, kernels, compile_ms, and why
+        the latest misses missed."""
+        with self._lock:
+            return {
+                "compiles": self.counts["compiles"],
+                "memory_hits": self.counts["memory_hits"],
+                "disk_hits": self.counts["disk_hits"],
+                "misses": self.counts["misses"],
+                "kernels": len(self._memory),
+                "compile_ms": self.compile_ms,
+                "reasons": list(self.reasons),
+            }
+
+    def clear(self, memory: bool, disk: bool) -> None:
+        """Forget kernels in memory, and delete those on disk."""
+        with self._lock:
+            if memory:
+                self._memory.clear()
+            if disk:
+                evict(folder(), 0)
+
+
+def _checksum(digest: bytes, code: bytes) -> bytes:
+    """Covers the key too: a whole file under another kernel's name is a miss."""
+    return hashlib.sha256(digest + code).digest()
+
+
+def folder() -> Path:
+    """Where kernels are kept: PYASC_CACHE_DIR, or ``pyasc-tensor`` in the user's cache folder."""
+    if config.cache_dir:
+        return Path(config.cache_dir)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "pyasc-tensor"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyasc-tensor"
+
+
+def evict(path: Path, limit: int) -> None:
+    """Delete the least recently used kernels until the rest takes no more than `limit` bytes."""
+    files = []
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(path):
+            if entry.name.endswith((".kernel", ".tmp")):
+                with contextlib.suppress(OSError):
+                    status = entry.stat()
+                    files.append((status.st_mtime, status.st_size, entry.path))
+    total = sum(size for _, size, _ in files)
+    for _, size, name in sorted(files):
+        if total <= limit:
+            break
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        total -= size
+
+
+kernels = KernelCache()

@@ -1,0 +1,53 @@
+"""Run a tape node by node by the primitives' NumPy meanings: the oracle of every backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend import _runtime
+from ..ops._graph import Node, Tape
+from ..ops.primitives import LEAF, SCALAR
+
+Array = NDArray[Any]
+
+
+def compute(node: Node, operands: list[Array]) -> Array:
+    """One node by its meaning, from its operands' values."""
+    value = node.primitive.meaning(*operands, attrs=node.attrs or (), shape=node.shape, dtype=node.dtype)
+    return np.asarray(value, node.dtype)
+
+
+def interpret(tape: Tape) -> list[Any]:
+    """The buffers of the tape's outputs, in order."""
+    values: list[Array | None] = []
+    last_use = [0] * len(tape.nodes)
+    for position in range(len(tape.nodes)):
+        for operand in tape.operands(position):
+            last_use[operand] = position
+    wanted = set(tape.outputs)
+    results: dict[int, Any] = {}
+    for position, node in enumerate(tape.nodes):
+        operands = tape.operands(position)
+        if node.primitive is LEAF:
+            value = _runtime.array(node.buffer, node.shape, node.dtype, writable=True)
+        elif node.primitive is SCALAR:
+            value = np.asarray(node.value, node.dtype)
+        else:
+            value = compute(node, [v for o in operands if (v := values[o]) is not None])
+        values.append(value)
+        if position in wanted:
+            results[position] = store(value)
+        for operand in operands:
+            if last_use[operand] == position:
+                values[operand] = None
+    return [results[position] for position in tape.outputs]
+
+
+def store(value: Array) -> Any:
+    """A new buffer holding a copy of the array in C order."""
+    buffer = _runtime.allocate(value.nbytes)
+    np.copyto(_runtime.array(buffer, value.shape, value.dtype, writable=True), value)
+    return buffer

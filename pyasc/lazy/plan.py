@@ -1,0 +1,335 @@
+"""A schedule as a program: buffers by lifetime, updates in place where nothing can tell, launches and host
+calls."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backend import _runtime
+from ..backend.base import Backend, Executable
+from ..backend.ir import Access as KernelAccess
+from ..backend.ir import Binding, Instr, Kernel, Operand
+from ..ops._graph import Tape
+from ..ops.meaning import strided
+from ..ops.primitives import EMPTY, FULL, LEAF, SCALAR, UPDATE, VIEW
+from .cache import kernels
+from .domain import Access, contiguous_strides, decompose
+from .lower import LoweredKernel, lower
+from .schedule import Schedule, Step, schedule
+from .simplify import Value, simplify
+
+Array = NDArray[Any]
+INT64 = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A tape's schedule, ready to be replayed.
+
+    Attributes
+    ----------
+    program : Program
+        Takes the tape's leaves and scalars; gives the buffers of its outputs.
+    constants : bytes
+        The plan's own scalars, which follow the tape's.
+    """
+
+    program: _runtime.Program
+    constants: bytes
+
+
+class Planner:
+    """Builds the program of one schedule."""
+
+    def __init__(self, tape: Tape, plan: Schedule, backend: Backend) -> None:
+        self.tape = tape
+        self.values = plan.graph.values
+        self.schedule = plan
+        self.backend = backend
+        self.slot_of: dict[int, int] = {}
+        self.constants: list[int] = []
+        self.scalar_index: dict[int, int] = {}
+        self.last_use: dict[int, int] = {}
+        self.reads: list[set[int]] = []
+
+    def run(self) -> Plan:
+        leaves = {position: n for n, position in enumerate(self.tape.leaves)}
+        scalars = 0
+        for position, node in enumerate(self.tape.nodes):
+            if node.primitive is SCALAR:
+                self.scalar_index[position] = scalars
+                scalars += 1
+        self.scalar_count = scalars
+        slots = len(self.tape.leaves)
+        for v, value in enumerate(self.values):
+            if value.primitive is LEAF:
+                self.slot_of[v] = leaves[value.position]
+            elif v in self.schedule.stored:
+                self.slot_of[v] = slots
+                slots += 1
+        lowered = [None if s.host else lower(self.schedule, s) for s in self.schedule.steps]
+        self._lifetimes(lowered)
+        outputs = [self.slot_of[v] for v in self.schedule.graph.outputs]
+        self.program = _runtime.Program(len(self.tape.leaves), slots, outputs)
+        for n, (step, kernel) in enumerate(zip(self.schedule.steps, lowered, strict=True)):
+            if kernel is None:
+                self._host(step)
+            else:
+                self._kernel(n, step, kernel)
+            for v in self.reads[n] | set(step.members):
+                if self.last_use.get(v, n) == n and self._is_temporary(v) and v in self.slot_of:
+                    self.program.free(self.slot_of[v])
+        return Plan(self.program, struct.pack(f"<{len(self.constants)}q", *self.constants))
+
+    # --- memory --------------------------------------------------------------------------------------
+
+    def _lifetimes(self, lowered: list[LoweredKernel | None]) -> None:
+        """For each value in memory, the last step that reads it; outputs outlive every step."""
+        for n, (step, kernel) in enumerate(zip(self.schedule.steps, lowered, strict=True)):
+            read = set()
+            if kernel is not None:
+                read.update(kernel.operands)
+            for v in step.members:
+                value = self.values[v]
+                if step.host:
+                    read.update(self._root(o) for o in value.operands)
+                elif value.primitive is UPDATE:
+                    read.add(value.operands[0])
+            read = {v for v in read if v in self.slot_of} - set(step.members)
+            self.reads.append(read)
+            for v in read:
+                self.last_use[v] = n
+        for v in self.schedule.graph.outputs:
+            self.last_use[v] = len(self.schedule.steps)
+
+    def _root(self, o: int) -> int:
+        value = self.values[o]
+        return value.operands[0] if value.primitive is VIEW and o not in self.schedule.stored else o
+
+    def _is_temporary(self, v: int) -> bool:
+        return self.values[v].primitive is not LEAF
+
+    def _may_overwrite(self, v: int, n: int) -> bool:
+        """Whether step n is the last to need what is in a value's buffer."""
+        if self.last_use.get(v) != n:
+            return False
+        value = self.values[v]
+        return value.primitive is not LEAF or self.tape.donatable[self.slot_of[v]]
+
+    def _bytes(self, v: int) -> int:
+        return self.values[v].size * self.values[v].dtype.itemsize
+
+    # --- kernels -------------------------------------------------------------------------------------
+
+    def _kernel(self, n: int, step: Step, lowered: LoweredKernel) -> None:
+        taken: set[int] = set()
+        for operand, v in enumerate(lowered.operands):
+            if not lowered.kernel.operands[operand].output:
+                continue
+            value = self.values[v]
+            source = None
+            if value.primitive is UPDATE:
+                base = value.operands[0]
+                if base in self.slot_of and base not in taken and self._may_overwrite(base, n):
+                    if self._index_identical(lowered, operand, base):
+                        source = base
+            else:
+                source = next(
+                    (
+                        u
+                        for u in sorted(self.reads[n])
+                        if u not in taken
+                        and self._may_overwrite(u, n)
+                        and self._bytes(u) == self._bytes(v)
+                        and self.values[u].dtype.itemsize == value.dtype.itemsize
+                        and u in lowered.operands
+                        and self._index_identical(lowered, operand, u)
+                    ),
+                    None,
+                )
+            if source is not None:
+                taken.add(source)
+                self.program.alias(self.slot_of[v], self.slot_of[source])
+                continue
+            self.program.allocate(self.slot_of[v], self._bytes(v))
+            if value.primitive is UPDATE:
+                self._carry_over(v)
+        self._launch(lowered)
+
+    def _index_identical(self, lowered: LoweredKernel, output: int, source: int) -> bool:
+        """Whether a kernel may write an output over the buffer of a value it reads.
+
+        It may where each element it reads there is the one it then writes, and is read for no other point.
+        """
+        kernel, binding = lowered.kernel, lowered.binding
+        if source not in lowered.operands:
+            return True
+        if kernel.reduced or any(i.op == "gather" for i in kernel.body):
+            return False
+        read = lowered.operands.index(source)
+        walks = {
+            (binding.offsets[a], binding.strides[a])
+            for a, access in enumerate(kernel.accesses)
+            if access.operand in (read, output)
+        }
+        return len(walks) == 1 and 0 not in next(iter(walks))[1]
+
+    def _launch(self, lowered: LoweredKernel) -> None:
+        executable = kernels.executable(self.backend, lowered.kernel, lowered.binding)
+        self._add_launch(executable, lowered)
+
+    def _add_launch(self, executable: Executable, lowered: LoweredKernel) -> None:
+        launch = executable.bind(lowered.binding)
+        scalars = [
+            self._constant(source) if held else self.scalar_index[source]
+            for held, source in lowered.scalars
+        ]
+        self.program.launch(
+            [(p.function, p.units, p.grain) for p in launch.phases],
+            [(self.slot_of[lowered.operands[operand]], offset) for operand, offset in launch.pointers],
+            list(launch.integers),
+            scalars,
+            launch.scratch,
+            launch.thread_scratch,
+            lowered.position,
+        )
+
+    def _constant(self, value: int) -> int:
+        if value not in self.constants:
+            self.constants.append(value)
+        return self.scalar_count + self.constants.index(value)
+
+    # --- updates -------------------------------------------------------------------------------------
+
+    def _carry_over(self, v: int) -> None:
+        """Bring what an update does not replace into its new buffer."""
+        value = self.values[v]
+        base = value.operands[0]
+        if base not in self.slot_of:
+            if self.values[base].primitive is FULL:
+                self._fill(v, self.values[base])
+            return
+        target, source = self.slot_of[v], self.slot_of[base]
+        itemsize = value.dtype.itemsize
+        strides = [s * itemsize for s in contiguous_strides(value.shape)]
+        for start, extents in self._outside(value):
+            offset = sum(s * t for s, t in zip(strides, start, strict=True))
+            self.program.copy(target, offset, strides, source, offset, strides, list(extents), itemsize)
+
+    def _outside(self, value: Value) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Boxes that cover what lies outside the region of an update; the whole where the region is not a
+        box."""
+        whole = [((0,) * len(value.shape), value.shape)]
+        region = self.values[value.operands[1]].shape
+        strides, offset = value.attrs
+        axes = [k for k, e in enumerate(region) if e > 1]
+        extents = tuple(region[k] for k in axes)
+        parts = decompose(Access(offset, tuple(strides[k] for k in axes)), extents, value.shape)
+        if parts is None:
+            return whole
+        start, steps = parts
+        stop = [s + 1 for s in start]
+        for extent, step in zip(extents, steps, strict=True):
+            moved = [k for k, s in enumerate(step) if s]
+            if len(moved) != 1 or step[moved[0]] != 1 or stop[moved[0]] != start[moved[0]] + 1:
+                return whole
+            stop[moved[0]] = start[moved[0]] + extent
+        boxes = []
+        low = [0] * len(value.shape)
+        high = list(value.shape)
+        for k, extent in enumerate(value.shape):
+            for first, last in ((0, start[k]), (stop[k], extent)):
+                if first < last:
+                    box = [(a, b) for a, b in zip(low, high, strict=True)]
+                    box[k] = (first, last)
+                    boxes.append((tuple(a for a, _ in box), tuple(b - a for a, b in box)))
+            low[k], high[k] = start[k], stop[k]
+        return boxes
+
+    def _fill(self, v: int, full: Value) -> None:
+        """A kernel that writes one scalar everywhere."""
+        scalar = self.values[full.operands[0]]
+        kernel = Kernel(
+            1,
+            0,
+            (Operand("y0", full.dtype, True),),
+            (KernelAccess(0, "1", 0),),
+            (full.dtype,),
+            (Instr("scalar", full.dtype, (), (0,)), Instr("store", full.dtype, (0,), (0,))),
+            "fill",
+        )
+        binding = Binding((full.size,), ((1,),), (0,))
+        self._launch(LoweredKernel(kernel, binding, (v,), ((False, scalar.position),), full.position))
+
+    # --- host calls ----------------------------------------------------------------------------------
+
+    def _host(self, step: Step) -> None:
+        (v,) = step.members
+        value = self.values[v]
+        self.program.allocate(self.slot_of[v], self._bytes(v))
+        if value.primitive is EMPTY:
+            return
+        slots: list[int] = []
+        scalars: list[int] = []
+        readers: list[Callable[[list[Any], list[int]], Array]] = []
+        for o in value.operands:
+            readers.append(self._reader(o, slots, scalars))
+        slots.append(self.slot_of[v])
+        function = self.backend.host_kernel(value.primitive.name)
+        self.program.call(_host_call(value, readers, function), slots, scalars, value.position)
+
+    def _reader(
+        self, o: int, slots: list[int], scalars: list[int]
+    ) -> Callable[[list[Any], list[int]], Array]:
+        """How a host call gets one operand as an array; slots and scalars are extended by what that takes."""
+        operand = self.values[o]
+        if operand.primitive is SCALAR:
+            n = len(scalars)
+            scalars.append(self.scalar_index[operand.position])
+            return lambda buffers, bits: np.frombuffer(struct.pack("<Q", bits[n]), operand.dtype, 1)[0]
+        root = self._root(o)
+        base = self.values[root]
+        if self.slot_of[root] in slots:
+            n = slots.index(self.slot_of[root])
+        else:
+            n = len(slots)
+            slots.append(self.slot_of[root])
+
+        def whole(buffers: list[Any], bits: list[int]) -> Array:
+            return _runtime.array(buffers[n], base.shape, base.dtype, writable=True)
+
+        if root == o:
+            return whole
+        strides, offset = operand.attrs
+        return lambda buffers, bits: strided(whole(buffers, bits), operand.shape, strides, offset)
+
+
+def _host_call(
+    value: Value,
+    readers: list[Callable[[list[Any], list[int]], Array]],
+    function: Callable[..., None] | None,
+) -> Callable[[list[Any], list[int]], None]:
+    def call(buffers: list[Any], scalars: list[int]) -> None:
+        operands = [read(buffers, scalars) for read in readers]
+        out = _runtime.array(buffers[-1], value.shape, value.dtype, writable=True)
+        if function is not None:
+            function(*operands, out=out)
+            return
+        result = value.primitive.meaning(*operands, attrs=value.attrs, shape=value.shape, dtype=value.dtype)
+        np.copyto(out, result, casting="unsafe")
+
+    return call
+
+
+def plan(tape: Tape, backend: Backend) -> Plan:
+    """Schedule a tape, compile what it needs and lay out its memory."""
+    return Planner(tape, schedule(simplify(tape), backend), backend).run()
+
+
+__all__ = ["Plan", "plan"]
