@@ -1,15 +1,17 @@
 """Memory pool, threads and plan executor (C++, backend/runtime)."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 class Buffer:
-    """A block of the pool, returned to it when the last reference goes. Alignment 128 bytes; large blocks ask for huge pages.
+    """A block of the pool, returned to it when the last reference goes.
 
-    Supports the buffer protocol (bytes). `exported` is true while something outside the library, such as a NumPy view, looks at it.
+    Aligned to 128 bytes; large blocks ask for huge pages. Supports the buffer protocol (read-only
+    bytes). `exported` is true for a wrapped array's memory, and while something outside the library,
+    such as a NumPy view, looks at it.
     """
 
     @property
@@ -25,7 +27,9 @@ def allocate(nbytes: int) -> Buffer:
 def wrap(array: NDArray[Any]) -> Buffer:
     """A buffer on the memory of a C-contiguous array, which it keeps alive; not counted as the pool's."""
 
-def array(buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype[Any], writable: bool = False) -> NDArray[Any]:
+def array(
+    buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype[Any], writable: bool = False
+) -> NDArray[Any]:
     """A NumPy array on the buffer's memory; read-only and marking the buffer exported unless `writable`."""
 
 def memory_stats() -> dict[str, int]:
@@ -38,17 +42,24 @@ def release_cache() -> int:
 
 def set_errors(memory_error: type[Exception]) -> None: ...
 def set_threads(count: int) -> None:
-    """Threads that run kernels, the caller's included. The pool starts them at the first parallel launch, and again after a fork."""
+    """Threads that run kernels, the caller's included.
+
+    They start at the first parallel launch, and again after a fork.
+    """
 
 def threads() -> int: ...
+
+class Settles(Protocol):
+    def settle(self, buffer: Any) -> None: ...
 
 class Program:
     """A plan as the executor runs it. Built once, run many times, from any thread.
 
-    Slots hold buffers: first the inputs (one for each leaf), then those the program allocates.
+    `slots` hold buffers: first the `inputs` (one for each leaf), then those the program allocates. Each
+    is given a buffer once.
     """
 
-    def __init__(self, inputs: int, slots: int, outputs: list[int]) -> None: ...
+    def __init__(self, inputs: int, slots: int, outputs: Sequence[int]) -> None: ...
     def allocate(self, slot: int, nbytes: int) -> None: ...
     def alias(self, slot: int, source: int) -> None:
         """slot names the same buffer as source (an update in place, a donated input)."""
@@ -63,8 +74,22 @@ class Program:
         thread_scratch: int,
         label: int,
     ) -> None:
-        """phases: (address, units, grain). pointers: (slot, byte offset) for each access. scalars: indices into the run's scalars.
-        label: passed to the fault handler. Small launches run on the calling thread."""
+        """Run a kernel; the ABI is in backend/runtime/executor.hpp. Small launches run on the calling thread.
+
+        Parameters
+        ----------
+        phases : list of (address, units, grain)
+        pointers : list of (slot, byte offset)
+            For each access.
+        integers : list of int
+        scalars : list of int
+            Indices into the run's scalars.
+        scratch, thread_scratch : int
+            Bytes for all threads together, and for each.
+        label : int
+            Passed to the fault handler.
+        """
+
     def copy(
         self,
         target: int,
@@ -78,9 +103,22 @@ class Program:
     ) -> None:
         """Strided copy; offsets and strides in bytes."""
     def call(self, function: Callable[..., None], slots: list[int], scalars: list[int], label: int) -> None:
-        """Call function(buffers, scalars: list of int bit patterns) with the GIL held; it writes its output buffer in place."""
-    def run(self, leaves: list[Buffer], scalars: bytes) -> list[Buffer]:
-        """Buffers of the outputs, in order. Kernels run without the GIL; signals are checked between steps, so Ctrl-C
-        stops a long plan. A fault that a kernel reports raises what the handler set by `set_fault_handler` returns for (label, fault code, value)."""
+        """Call ``function(buffers, scalars)``, scalars as a list of bit patterns, with the GIL held.
 
-def set_fault_handler(handler: Callable[[int, int, int], Exception]) -> None: ...
+        It writes its output buffer in place.
+        """
+    def run(
+        self, leaves: list[Buffer], scalars: bytes, receivers: Sequence[Settles] | None = None
+    ) -> list[Buffer]:
+        """Buffers of the outputs, in order.
+
+        Kernels run without the GIL. Signals are checked between steps, so that Ctrl-C stops a long plan,
+        but not once a donated input may have been written. `receivers` are settled with the outputs, in
+        order, before control returns to the interpreter, so that no signal comes between. A fault that a
+        kernel reports raises what the fault handler returns for (label, fault code, value).
+        """
+
+FaultHandler = Callable[[int, int, int], Exception]
+
+def set_fault_handler(handler: FaultHandler | None) -> FaultHandler | None:
+    """Set what makes the exception of a fault; the handler before it is returned."""

@@ -52,6 +52,9 @@ class Executable(Protocol):
 
     kernel: Kernel
 
+    def fits(self, binding: Binding) -> bool:
+        """Whether what the code was tuned for, such as a constant stride, holds for these arguments."""
+
     def bind(self, binding: Binding) -> Launch:
         """The launch for these sizes."""
 

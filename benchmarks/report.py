@@ -114,12 +114,17 @@ def milliseconds(seconds: float) -> str:
     return f"{ms:.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
 
 
-def write(table: Table, figures: list[Figure], folder: Path) -> None:
-    """Print the figures; write ``benchmarks.json`` and, with matplotlib, ``benchmarks.png``."""
+def show(figures: list[Figure]) -> None:
+    """Print figures, with their limits and whether they are met."""
+    print()
     for figure in figures:
         limit = f"≤ {figure.limit:g}" if figure.limit is not None else ""
         verdict = "" if figure.limit is None else "met" if figure.met else "SHORT"
-        print(f"{figure.name:64}{figure.value:10.4g} {figure.unit:6}{limit:>9} {verdict:6}{figure.beside}")
+        print(f"{figure.name:66}{figure.value:10.3g} {figure.unit:4}{limit:>9}  {verdict:6} {figure.beside}")
+
+
+def write(table: Table, figures: list[Figure], folder: Path) -> None:
+    """Write ``benchmarks.json`` and, with matplotlib, ``benchmarks.png``."""
     folder.mkdir(parents=True, exist_ok=True)
     record = {
         "machine": {"processor": processor(), "system": platform.platform(), "threads": table.threads},
@@ -173,7 +178,12 @@ def plot(rows: list[Row], libraries: list[str], path: Path) -> bool:
     )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.grid(axis="x", alpha=0.3)
-    axes.legend(ncols=len(libraries), loc="upper center", bbox_to_anchor=(0.4, 1.06 if len(rows) > 8 else 1.15), frameon=False)
+    axes.legend(
+        ncols=len(libraries),
+        loc="upper center",
+        bbox_to_anchor=(0.4, 1.06 if len(rows) > 8 else 1.15),
+        frameon=False,
+    )
     figure.savefig(path, dpi=120)
     plt.close(figure)
     return True

@@ -21,17 +21,23 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peers", nargs="+", metavar="NAME", help="libraries to run (see --list)")
     parser.add_argument("--rounds", type=int, default=11, help="interleaved rounds (default 11)")
     parser.add_argument("--threads", type=int, default=2, help="threads for every library (default 2)")
-    parser.add_argument("--quick", action="store_true", help="small inputs and 3 rounds: a check, not a measurement")
+    parser.add_argument(
+        "--quick", action="store_true", help="small inputs and 3 rounds: a check, not a measurement"
+    )
     parser.add_argument("--list", action="store_true", help="list workloads, sections and libraries")
-    parser.add_argument("--output", type=Path, default=HERE / "results", help="folder for the JSON and the plot")
+    parser.add_argument(
+        "--output", type=Path, default=HERE / "results", help="folder for the JSON and the plot"
+    )
     return parser.parse_args()
 
 
 def limit_threads(count: int) -> None:
     """Give this process `count` processors and say so to every library, before any is imported."""
-    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "NUMEXPR_MAX", "PYASC"):
-        os.environ[f"{name}_NUM_THREADS" if name != "NUMEXPR_MAX" else "NUMEXPR_MAX_THREADS"] = str(count)
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=1"
+    for library in ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR"):
+        os.environ[f"{library}_NUM_THREADS"] = str(count)
+    os.environ["NUMEXPR_MAX_THREADS"] = os.environ["PYASC_THREADS"] = str(count)
+    multithreaded = "--xla_cpu_multi_thread_eigen=true --xla_force_host_platform_device_count=1"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {multithreaded}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     if hasattr(os, "sched_setaffinity"):  # XLA's thread pool is as large as the set of processors
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
@@ -41,23 +47,25 @@ def main() -> int:
     options = arguments()
     limit_threads(options.threads)
     sys.path.insert(0, str(HERE))
+    import latency
+    import memory
     import report
+    import shapes
     import timing
     from peers import ORDER, load_peers
     from workloads import WORKLOADS
 
-    from sections import SECTIONS
-
+    sections = {"latency": latency.measure, "memory": memory.measure, "shapes": shapes.measure}
     if options.list:
-        for title, names in (("workloads", WORKLOADS), ("sections", SECTIONS), ("libraries", ORDER)):
+        for title, names in (("workloads", WORKLOADS), ("sections", sections), ("libraries", ORDER)):
             print(f"{title}: {' '.join(names)}")
         return 0
-    known = {*WORKLOADS, *SECTIONS}
+    known = {*WORKLOADS, *sections}
     unknown = set(options.only or ()) - known | set(options.peers or ()) - set(ORDER)
     if unknown:
         print(f"unknown name: {', '.join(sorted(unknown))}; --list shows those there are", file=sys.stderr)
         return 2
-    chosen = options.only or [*WORKLOADS, *SECTIONS]
+    chosen = options.only or [*WORKLOADS, *sections]
     rounds = 3 if options.quick else options.rounds
 
     peers, absent = load_peers(tuple(options.peers) if options.peers else ORDER)
@@ -70,7 +78,12 @@ def main() -> int:
         row = timing.run(WORKLOADS[name], peers, rounds, options.quick)
         failures += len(row.failures)
         table.add(row)
-    figures = [figure for n in chosen if n in SECTIONS for figure in SECTIONS[n](peers, options.quick)]
+    figures: list[report.Figure] = []
+    shown = 0
+    for name in (n for n in chosen if n in sections and "pyasc" in peers):
+        figures += sections[name](peers, options.quick)
+        report.show(figures[shown:])
+        shown = len(figures)
     report.write(table, figures, options.output)
     return 1 if failures else 0
 

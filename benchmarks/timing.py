@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from peers import variants
 from workloads import Arrays, Missing, Workload
 
-IDLE = 0.03  # seconds between libraries, in which thread pools that spin for work (OpenMP, OpenBLAS) go to sleep
+IDLE = (
+    0.03  # seconds between libraries, in which thread pools that spin for work (OpenMP, OpenBLAS) go to sleep
+)
 LEADERS = 8  # a function this many times slower than the fastest is timed in the first three rounds only
 ENOUGH = 0.025  # seconds of timed calls of one function in a round
 

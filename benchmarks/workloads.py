@@ -102,7 +102,9 @@ def _photograph(rng: np.random.Generator, quick: bool) -> Arrays:
     except ImportError:
         raise Missing("the photograph comes with scikit-image, which is not installed") from None
     photo = data.astronaut()  # 512 × 512 RGB, ships in the wheel
-    return {"rgb": np.ascontiguousarray(photo if quick else np.tile(photo, (6, 8, 1)))}  # 3072 × 4096: 12.6 MP
+    return {
+        "rgb": np.ascontiguousarray(photo if quick else np.tile(photo, (6, 8, 1)))
+    }  # 3072 × 4096: 12.6 MP
 
 
 def _complex_plane(rng: np.random.Generator, quick: bool) -> Arrays:
@@ -176,9 +178,7 @@ WORKLOADS = {
         ),
         Workload("sum_exp", "sum(exp(a*b + c)), 16.7 M", _exponents, _times(0), 1e-5, bound="compute"),
         Workload("softmax", "softmax, 4096 rows", _square("x"), _times(1), 2e-5, 1e-9),
-        Workload(
-            "layer_norm", "layer norm, 4096 rows", _square("x", rows=("w", "b")), _times(1), 1e-4, 1e-5
-        ),
+        Workload("layer_norm", "layer norm, 4096 rows", _square("x", rows=("w", "b")), _times(1), 1e-4, 1e-5),
         Workload("sobel", "Sobel, 4096² float32", _picture, _times(1), 1e-5, 1e-3),
         Workload("sobel_photo", "Sobel, RGB photograph", _photograph, _times(1 / 3)),
         Workload("blur", "5×5 Gaussian, 4096²", _picture, _times(1), 1e-5, 1e-4),

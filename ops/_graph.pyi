@@ -11,8 +11,8 @@ from .primitives import Primitive
 class Node:
     """One recorded operation, immutable until it is evaluated.
 
-    A node is pending until `settle` gives it a buffer; it then drops its operands and its primitive becomes LEAF.
-    Dropping the last reference to a chain of any length does not recurse.
+    A node is pending until `settle` gives it a buffer; it then drops its operands and its primitive
+    becomes LEAF. Dropping the last reference to a chain of any length does not recurse.
     """
 
     @property
@@ -45,9 +45,10 @@ class Node:
 class TensorBase:
     """What every tensor holds: a node of its own, or a strided view of a base tensor.
 
-    An owner has ``base is None`` and holds a node; assigning the node is how a write makes a new version. A view has a base (always
-    an owner), strides and an offset in elements of the base's contiguous buffer; its node is the VIEW node on
-    the base's present node, made when asked for and kept until the base's node changes.
+    An owner has ``base is None`` and holds a node; assigning the node is how a write makes a new version.
+    A view has a base (always an owner), strides and an offset in elements of the base's contiguous
+    buffer; its node is the VIEW node on the base's present node, made when asked for and kept until the
+    base's node changes.
     """
 
     @property
@@ -77,9 +78,13 @@ def set_promotion(function: Callable[[Primitive, Any, Any], tuple[Any, Any]] | N
     """Slow path of `binary`: brings two operands (tensors or Python numbers) to tensors or nodes of one dtype
     or raises the user's error. Broadcasting is `binary`'s own."""
 
-def set_flush(function: Callable[[], None], nodes: int, size: int) -> None:
-    """Call ``function()`` when more than `nodes` pending nodes, or more than `size` bytes of pending results, have been recorded
-    since the last flush. It is called after the recording call has finished its node, never inside another flush."""
+def set_flush(function: Callable[[], None] | None, nodes: int, size: int) -> None:
+    """Call ``function()`` when too much is pending; None: never.
+
+    That is when more than `nodes` nodes, or more than `size` bytes of results, are pending and as much has
+    been recorded since the last flush. It is called after the recording call has finished its node, never
+    inside another flush.
+    """
 
 def record(
     primitive: Primitive,
@@ -88,7 +93,11 @@ def record(
     dtype: np.dtype[Any],
     attrs: tuple[Any, ...] | None = None,
 ) -> Node:
-    """Append a node. attrs holds ints, floats, bools, strings, None, dtypes and tuples of them. Also remembers the first frame outside the package `pyasc`."""
+    """Append a node and remember the innermost frame outside the package `pyasc`.
+
+    attrs holds ints, floats, bools, strings, None, dtypes and tuples of them. The operand of a VIEW is not
+    itself a view; the region of a VIEW or an UPDATE lies within its base, or ValueError is raised.
+    """
 
 def scalar(value: int | float | bool, dtype: np.dtype[Any]) -> Node:
     """A rank-0 SCALAR node. OverflowError where an integer does not fit an integer dtype."""
@@ -106,14 +115,18 @@ def unary(primitive: Primitive, x: TensorBase, dtype: np.dtype[Any]) -> Any:
 def binary(primitive: Primitive, x: Any, y: Any, result: np.dtype[Any] | None = None) -> Any:
     """Record an elementwise primitive on two tensors or a tensor and a number, broadcasting them.
 
-    Fast where both are tensors of one dtype, or one is a Python number that keeps the tensor's dtype
-    (bool, int with integers, int and float with floats); otherwise the promotion hook runs first. The result's dtype is
-    `result`, or the operands'. Raises ShapeError (set by `set_errors`) where shapes do not broadcast. Returns NotImplemented
-    for an operand that is neither tensor, number nor something the promotion hook takes.
+    Fast where both are tensors of one dtype, or one is a Python number that keeps the tensor's dtype and
+    fits it (bool, int with integers, int and float with floats), and the primitive takes that dtype;
+    otherwise the promotion hook runs first. The result's dtype is `result`, or the operands'. Raises
+    ShapeError (set by `set_errors`) where shapes do not broadcast. Returns NotImplemented where the hook
+    does.
     """
 
 def broadcast(x: TensorBase | Node, shape: tuple[int, ...]) -> Node:
-    """The node of x seen in `shape`: a VIEW with zero strides where they differ, the node itself where not."""
+    """The node of x seen in `shape`: a VIEW with zero strides where they differ, the node itself where not.
+
+    Of a SCALAR node it is a FULL node.
+    """
 
 def set_errors(shape_error: type[Exception], index_error: type[Exception]) -> None: ...
 def live_tensors() -> list[Any]:
@@ -121,7 +134,7 @@ def live_tensors() -> list[Any]:
 
 def live_count() -> int: ...
 def pending_count() -> int:
-    """Nodes recorded, not settled and not dropped."""
+    """Nodes recorded, not settled and not dropped. Views, which compute nothing, do not count."""
 
 class Tape:
     """What `linearise` finds below some roots, in recording order.
@@ -129,8 +142,9 @@ class Tape:
     Attributes
     ----------
     key : bytes
-        The structure: for each node its primitive, dtype, shape, attrs and the positions of its operands, whether it is an output, and for each leaf whether its buffer may be written (`donatable`).
-        Scalars' values and leaves' buffers are not part of it. Equal keys, same plan.
+        The structure: for each node its primitive, dtype, shape, attrs and the positions of its
+        operands, whether it is an output, and for each leaf whether its buffer may be written
+        (`donatable`). Scalars' values and leaves' buffers are not part of it. Equal keys, same plan.
     nodes : tuple of Node
         Leaves and scalars included; operands stand before their users.
     leaves : tuple of int
@@ -138,10 +152,11 @@ class Tape:
     scalars : bytes
         For each SCALAR node in order, its value in its dtype, zero-padded to 8 bytes.
     outputs : tuple of int
-        Positions of the nodes to keep: the roots, and every pending node below them that a tensor holds, but for generators
-        and views.
+        Positions of the nodes to keep: the roots, and every pending node below them that a tensor
+        holds, but for generators and views.
     donatable : tuple of bool
-        For each leaf: no tensor holds it and nothing outside this tape refers to it.
+        For each leaf: no tensor holds it, nothing refers to it or its buffer but nodes that go when the
+        outputs are settled, and its buffer is not `exported`.
     """
 
     key: bytes

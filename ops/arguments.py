@@ -77,7 +77,9 @@ def scalar(value: Any, dtype: Dtype, operation: str = "asarray") -> _graph.Node:
     if type(value) is int and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
-            raise OverflowingScalar(f"[{operation}] expected an integer that fits {dtype.name}, given {value}")
+            raise OverflowingScalar(
+                f"[{operation}] expected an integer that fits {dtype.name}, given {value}"
+            )
     elif dtype.kind in "fV":
         try:
             value = float(value)
@@ -108,6 +110,12 @@ def as_int(value: Any, operation: str, name: str) -> int:
 
 def as_shape(shape: Any, operation: str) -> Shape:
     """A shape from an integer or a sequence of integers."""
+    if type(shape) is tuple and len(shape) <= 8:
+        for n in shape:
+            if type(n) is not int or not 0 <= n < 128:
+                break
+        else:
+            return shape
     if isinstance(shape, Iterable):
         result = tuple(as_int(n, operation, "a length of the shape") for n in shape)
     else:
@@ -126,6 +134,8 @@ def as_shape(shape: Any, operation: str) -> Shape:
 
 def as_axis(axis: Any, ndim: int, operation: str) -> int:
     """One axis, counted from 0."""
+    if type(axis) is int and 0 <= axis < ndim:
+        return axis
     k = as_int(axis, operation, "axis")
     if not -ndim <= k < ndim:
         raise AxisError(f"[{operation}] expected an axis of a tensor of {ndim} dimensions, given {k}")
@@ -136,6 +146,8 @@ def as_axes(axis: Any, ndim: int, operation: str) -> Shape:
     """Axes counted from 0, in the order given, all of them for None; no axis twice."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int:
+        return (as_axis(axis, ndim, operation),)
     given = axis if isinstance(axis, tuple | list) else (axis,)
     axes = tuple(as_axis(a, ndim, operation) for a in given)
     if len(set(axes)) != len(axes):
@@ -145,6 +157,12 @@ def as_axes(axis: Any, ndim: int, operation: str) -> Shape:
 
 def broadcast_shapes(operation: str, *shapes: Shape) -> Shape:
     """The shape that shapes broadcast to."""
+    first = shapes[0]
+    for shape in shapes:
+        if shape != first:
+            break
+    else:
+        return first
     rank = max((len(s) for s in shapes), default=0)
     result = [1] * rank
     for shape in shapes:

@@ -11,7 +11,7 @@ import numpy as np
 from . import _graph, dtypes
 from . import primitives as p
 from .arguments import NUMBERS, as_array, as_int, as_shape, as_tensor, cast, number
-from .dtypes import is_float, is_integer
+from .dtypes import is_float, is_integer, promote_types
 from .elementwise import binary, select, unary
 from .errors import ArgumentError, DtypeError, ShapeError
 from .host import from_array
@@ -32,8 +32,8 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     Parameters
     ----------
     obj : tensor, array, DLPack exporter, number, or nested sequence of them
-        A tensor is returned as it is unless something must change. Everything else is copied: a tensor never shares
-        memory with an array of the host.
+        A tensor is returned as it is unless something must change. Everything else is copied: a tensor never
+        shares memory with an array of the host.
     dtype : dtype, optional
         An array keeps its own without it; Python floats become float32, integers int64.
     device : str, optional
@@ -58,11 +58,15 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     if isinstance(obj, TensorBase):
         if wanted is not None and obj.dtype != wanted:
             if copy is False:
-                raise ArgumentError(f"[asarray] expected dtype {wanted.name} for copy=False, given {obj.dtype.name}")  # type: ignore[attr-defined]
+                raise ArgumentError(
+                    f"[asarray] expected dtype {wanted.name} for copy=False, given {obj.dtype.name}"
+                )  # type: ignore[attr-defined]
             return cast(obj, wanted)
         return owned(obj) if copy else obj
     if copy is False:
-        raise ArgumentError(f"[asarray] expected a tensor for copy=False, given {type(obj).__name__}, which must be copied")
+        raise ArgumentError(
+            f"[asarray] expected a tensor for copy=False, given {type(obj).__name__}, which must be copied"
+        )
     if type(obj) in NUMBERS:
         return number(obj, wanted or dtypes.weak(None, type(obj)))
     if isinstance(obj, list | tuple) and _holds_tensors(obj):
@@ -85,7 +89,9 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
 
 
 def _holds_tensors(items: Any) -> bool:
-    return any(isinstance(i, TensorBase) or (isinstance(i, list | tuple) and _holds_tensors(i)) for i in items)
+    return any(
+        isinstance(i, TensorBase) or (isinstance(i, list | tuple) and _holds_tensors(i)) for i in items
+    )
 
 
 @operation(np.array, cases=(case((3, 5)),))
@@ -127,7 +133,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if isinstance(x, TensorBase):
         return owned(x)
     if copy is False:
-        raise ArgumentError("[from_dlpack] expected copy=None or True, given False: tensors have memory of their own")
+        raise ArgumentError(
+            "[from_dlpack] expected copy=None or True, given False: tensors have memory of their own"
+        )
     if not hasattr(x, "__dlpack__"):
         raise DtypeError(f"[from_dlpack] expected an object with __dlpack__, given {type(x).__name__}")
     return asarray(np.from_dlpack(x), device=device)
@@ -165,7 +173,11 @@ def constant(shape: Any, value: Any, dtype: dtypes.Dtype, name: str) -> Any:
     return number(bool(value) if dtype == BOOL else value, dtype, as_shape(shape, name))
 
 
-@operation(cases=(case(args=((2, 3),)), case(args=(4,), dtype=np.int16)), reference=lambda s, dtype=np.float32: np.zeros(s, dtype), dtypes="f")
+@operation(
+    cases=(case(args=((2, 3),)), case(args=(4,), dtype=np.int16)),
+    reference=lambda s, dtype=np.float32: np.zeros(s, dtype),
+    dtypes="f",
+)
 def zeros(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
     """A tensor of zeros.
 
@@ -183,7 +195,11 @@ def zeros(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None
     return constant(shape, 0, _dtype(dtype, "zeros"), "zeros")
 
 
-@operation(cases=(case(args=((2, 3),)), case(args=(4,), dtype=np.int16)), reference=lambda s, dtype=np.float32: np.ones(s, dtype), dtypes="f")
+@operation(
+    cases=(case(args=((2, 3),)), case(args=(4,), dtype=np.int16)),
+    reference=lambda s, dtype=np.float32: np.ones(s, dtype),
+    dtypes="f",
+)
 def ones(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
     """A tensor of ones; parameters as for `zeros`."""
     _device(device, "ones")
@@ -273,9 +289,7 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, *, shape: Any = Non
     reference=np.arange,
     dtypes="f",
 )
-def arange(
-    start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
-) -> Any:
+def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Any:
     """Evenly spaced numbers from `start` up to `stop`, which is not among them.
 
     Parameters
@@ -367,7 +381,9 @@ def linspace(
     count = as_int(num, "linspace", "num")
     if count < 0:
         raise ArgumentError(f"[linspace] expected a number of samples that is not negative, given {count}")
-    natural = dtypes.floating(dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop))))
+    natural = dtypes.floating(
+        dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop)))
+    )
     wanted = natural if dtype is None else dtypes.as_dtype(dtype, "linspace")
     # Computed in float64, as NumPy does, whatever it is rounded to.
     wide = dtypes.float64
@@ -389,32 +405,70 @@ def linspace(
     return (made, cast(find("squeeze").function(step, 0), natural)) if retstep else made
 
 
-@operation(reference=lambda *a, **k: np.logspace(*a, **k).astype(np.float32), cases=(case(args=(0, 2, 5)), case(args=(0, 3, 4), base=2.0)), dtypes="f", ulp=4)
+@operation(
+    reference=lambda *a, **k: np.logspace(*a, **k).astype(np.float32),
+    cases=(case(args=(0, 2, 5)), case(args=(0, 3, 4), base=2.0)),
+    dtypes="f",
+    ulp=4,
+)
 def logspace(
-    start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = None, axis: int = 0
+    start: Any,
+    stop: Any,
+    /,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
 ) -> Any:
-    """Numbers from ``base**start`` to ``base**stop`` whose logarithms are evenly spaced; parameters as for `linspace`."""
+    """Numbers from ``base**start`` to ``base**stop`` with evenly spaced logarithms.
+
+    Parameters as for `linspace`.
+    """
     exponents = linspace(start, stop, num, endpoint, dtype=dtypes.float64, axis=axis)
-    natural = dtypes.floating(dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop))))
+    natural = dtypes.floating(
+        dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop)))
+    )
     made = binary(p.POW, number(float(base), dtypes.float64), exponents)
     return cast(made, natural if dtype is None else dtypes.as_dtype(dtype, "logspace"))
 
 
-@operation(reference=lambda *a, **k: np.geomspace(*a, **k).astype(np.float32), cases=(case(args=(1, 1000, 4)), case(args=(-2.0, -8.0, 3))), dtypes="f", ulp=4)
-def geomspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    """Numbers from `start` to `stop` with an even ratio; parameters as for `linspace`, bounds not 0 and of one sign."""
-    made = np.geomspace(np.asarray(start), np.asarray(stop), as_int(num, "geomspace", "num"), endpoint, axis=axis)
-    natural = dtypes.floating(dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop))))
+@operation(
+    reference=lambda *a, **k: np.geomspace(*a, **k).astype(np.float32),
+    cases=(case(args=(1, 1000, 4)), case(args=(-2.0, -8.0, 3))),
+    dtypes="f",
+    ulp=4,
+)
+def geomspace(
+    start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Numbers from `start` to `stop` with an even ratio.
+
+    Parameters as for `linspace`; the bounds are not 0 and of one sign.
+    """
+    made = np.geomspace(
+        np.asarray(start), np.asarray(stop), as_int(num, "geomspace", "num"), endpoint, axis=axis
+    )
+    natural = dtypes.floating(
+        dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop)))
+    )
     return from_array(made.astype(natural if dtype is None else dtypes.as_dtype(dtype, "geomspace")))
 
 
 # --- matrices and grids -----------------------------------------------------------------------------------
 @operation(
-    cases=(case(args=(3,)), case(args=(3, 4), k=1), case(args=(3, 2), k=-1, dtype=np.int16), case(args=(2, 2, 5))),
+    cases=(
+        case(args=(3,)),
+        case(args=(3, 4), k=1),
+        case(args=(3, 2), k=-1, dtype=np.int16),
+        case(args=(2, 2, 5)),
+    ),
     reference=lambda n, m=None, k=0, dtype=np.float32: np.eye(n, m, k, dtype),
     dtypes="f",
 )
-def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+def eye(
+    n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None
+) -> Any:
     """Ones on a diagonal of a matrix, zeros elsewhere.
 
     Parameters
@@ -453,8 +507,10 @@ def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None
     return cast(triangle(shape, as_int(k, "tri", "k")), _dtype(dtype, "tri"))
 
 
-@operation(np.vander, cases=(case((3,)), case((3,), N=2), case((3,), increasing=True)), dtypes="i", domain=(-5, 5))
-def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
+@operation(
+    np.vander, cases=(case((3,)), case((3,), N=2), case((3,), increasing=True)), dtypes="i", domain=(-5, 5)
+)
+def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Any:
     """The matrix whose columns are powers of a vector, the highest first unless `increasing`.
 
     Parameters
@@ -467,6 +523,7 @@ def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Any:  #
     x = as_tensor(x, "vander")
     if x.ndim != 1:
         raise ShapeError(f"[vander] expected one axis, given shape {x.shape}")
+    x = cast(x, promote_types(x.dtype, dtypes.int64))
     columns = x.shape[0] if N is None else as_int(N, "vander", "N")
     powers = [number(1, x.dtype, x.shape)]
     for _ in range(columns - 1):
@@ -500,14 +557,19 @@ def meshgrid(*xs: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     tensors = [as_tensor(x, "meshgrid") for x in xs]
     rank = len(tensors)
     if any(t.ndim > 1 for t in tensors):
-        raise ShapeError(f"[meshgrid] expected tensors of one axis, given shapes {[t.shape for t in tensors]}")
+        raise ShapeError(
+            f"[meshgrid] expected tensors of one axis, given shapes {[t.shape for t in tensors]}"
+        )
     axes = list(range(rank))
     if indexing == "xy" and rank > 1:
         axes[0], axes[1] = 1, 0
     lengths = [1] * rank
     for t, k in zip(tensors, axes, strict=True):
         lengths[k] = t.size
-    made = [reshape_to(t, tuple(t.size if k == a else 1 for k in range(rank))) for t, a in zip(tensors, axes, strict=True)]
+    made = [
+        reshape_to(t, tuple(t.size if k == a else 1 for k in range(rank)))
+        for t, a in zip(tensors, axes, strict=True)
+    ]
     if not sparse:
         made = [broadcast_view(t, tuple(lengths)) for t in made]
     return [owned(t) for t in made] if copy else made
@@ -515,7 +577,10 @@ def meshgrid(*xs: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 @operation(np.indices, cases=(case(args=((2, 3),)),), dtypes="f")
 def indices(dimensions: tuple[int, ...], dtype: Any = None, sparse: bool = False) -> Any:
-    """The index along each axis of a shape: one tensor with a leading axis, or a tuple of broadcastable ones if `sparse`."""
+    """The index along each axis of a shape.
+
+    One tensor with a leading axis, or a tuple of tensors that broadcast if `sparse`.
+    """
     shape = as_shape(dimensions, "indices")
     wanted = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype, "indices")
     if sparse:
@@ -526,5 +591,3 @@ def indices(dimensions: tuple[int, ...], dtype: Any = None, sparse: bool = False
     if not shape:
         return number(0, wanted, (0,))
     return stack([cast(iota(shape, k), wanted) for k in range(len(shape))])
-
-

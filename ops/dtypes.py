@@ -1,8 +1,8 @@
 """The dtypes of tensors, their names, and promotion.
 
-Promotion is NumPy 2's, Python scalars being weak, with one difference: where an integer or bool dtype meets a float
-dtype, the float's dtype wins, and where integers must become floats (true division, mean, sqrt) they become the default
-float. `set_promotion("numpy")` gives NumPy's rules to the letter.
+Promotion is NumPy 2's, Python scalars being weak, with one difference: where an integer or bool dtype meets
+a float dtype, the float's dtype wins, and where integers must become floats (true division, mean, sqrt) they
+become the default float. `set_promotion("numpy")` gives NumPy's rules to the letter.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ def set_promotion(rules: str) -> None:
     global _numpy_rules
     _numpy_rules = rules == "numpy"
     _promoted.clear()
+    computed.clear()
 
 
 def numpy_rules() -> bool:
@@ -114,6 +115,9 @@ def is_integer(dtype: Dtype) -> bool:
 
 
 _promoted: dict[tuple[Dtype, Dtype], Dtype] = {}
+# The dtype a primitive computes in, by the primitive and what it meets: what elementwise operations found
+# out.
+computed: dict[Any, Dtype] = {}
 
 
 def promote_types(type1: Any, type2: Any) -> Dtype:
@@ -137,8 +141,10 @@ def promote_types(type1: Any, type2: Any) -> Dtype:
     b = type2 if type2 in _KNOWN else as_dtype(type2, "promote_types")
     result = _promoted.get((a, b))
     if result is None:
-        if not _numpy_rules and is_float(a) != is_float(b):
+        if is_float(a) != is_float(b) and (not _numpy_rules or bfloat16 in (a, b)):
             result = a if is_float(a) else b
+        elif {a, b} == {float16, bfloat16}:
+            result = float32
         else:
             result = np.promote_types(a, b)
         _promoted[a, b] = result
@@ -215,7 +221,13 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """
     own = getattr(from_, "dtype", None)
     source = own if isinstance(own, np.dtype) else as_dtype(from_, "can_cast")
-    return bool(np.can_cast(source, as_dtype(to, "can_cast"), casting))  # type: ignore[arg-type]
+    target = as_dtype(to, "can_cast")
+    if bfloat16 in (source, target) and source != target and casting in ("safe", "same_kind"):
+        # Not all versions of ml_dtypes tell NumPy.
+        if source == bfloat16:
+            return target in (float32, float64) or (casting == "same_kind" and is_float(target))
+        return casting == "same_kind" or source in (bool_, int8, uint8)
+    return bool(np.can_cast(source, target, casting))  # type: ignore[arg-type]
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
@@ -241,7 +253,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def finfo(dtype: Any) -> Any:
-    """The limits of a float dtype: ``bits``, ``eps``, ``max``, ``min``, ``smallest_normal`` and the rest of `numpy.finfo`."""
+    """The limits of a float dtype: ``bits``, ``eps``, ``max``, ``min`` and the rest of `numpy.finfo`."""
     own = getattr(dtype, "dtype", None)
     found = own if isinstance(own, np.dtype) else as_dtype(dtype, "finfo")
     if not is_float(found):

@@ -1,8 +1,8 @@
 """How elementwise operations are declared, promoted and recorded; the table itself is `ops.ufuncs`.
 
-A line of the table makes the public function. Where the operands need nothing but broadcasting, that function is one call
-of `_graph.unary` or `_graph.binary`; everything else (promotion, ``out``, ``where``, ``dtype``) takes the longer way through
-`apply`.
+A line of the table makes the public function. Where the operands need nothing but broadcasting, that
+function is one call of `_graph.unary` or `_graph.binary`; everything else (promotion, ``out``, ``where``,
+``dtype``) takes the longer way through `apply`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from . import _graph, dtypes, registry
-from .arguments import NUMBERS, as_tensor, cast, number, scalar
+from .arguments import NUMBERS, as_tensor, broadcast_shapes, cast, number, scalar
 from .dtypes import Dtype
 from .errors import DtypeError, ShapeError
-from .primitives import BOOL, EQ, LE, LT, NE, WHERE, Primitive
+from .primitives import BOOL, CAST, EQ, LE, LT, NE, WHERE, Primitive
 from .registry import Case, Operation, case
 from .storage import assign, copy
 
@@ -30,8 +30,9 @@ binary = _graph.binary
 class Rule:
     """What an operation does with operands of each kind.
 
-    ``keep``: compute in their dtype. ``float``: compute in the default float. ``int8``: bools count as int8. ``bool``:
-    compute on truth values. ``same``: the operation leaves them as they are. ``refuse``: NumPy has no such operation.
+    ``keep``: compute in their dtype. ``float``: compute in the default float. ``int8``: bools count as int8.
+    ``bool``: compute on truth values. ``same``: the operation leaves them as they are. ``refuse``: NumPy has
+    no such operation.
     """
 
     bools: str
@@ -93,13 +94,12 @@ def operand_dtype(entry: Operation, xs: tuple[Any, ...]) -> Dtype:
     return compute_dtype(entry, dtypes.result_type(*xs))
 
 
+_TAKEN = (TensorBase, int, float, np.ndarray, np.generic, list, tuple, complex)
+
+
 def takes(x: Any) -> bool:
     """Whether an operator of Tensor answers for this other operand."""
-    return (
-        isinstance(x, TensorBase | np.ndarray | np.generic | list | tuple | bool | int | float | complex)
-        or hasattr(x, "__dlpack__")
-        or hasattr(x, "__array__")
-    )
+    return isinstance(x, _TAKEN) or hasattr(x, "__dlpack__") or hasattr(x, "__array__")
 
 
 def _strong(entry: Operation, xs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -136,22 +136,52 @@ def _sign_of_comparison(x: Any, y: Any) -> tuple[Any, Any] | None:
 
 def select(condition: Any, x: Any, y: Any) -> Any:
     """Record WHERE on a bool tensor and two operands of one dtype; two Python numbers stand for int8."""
-    dtype = x.dtype if isinstance(x, TensorBase) else y.dtype if isinstance(y, TensorBase) else dtypes.int8
-    shapes = [t.shape for t in (condition, x, y) if isinstance(t, TensorBase)]
-    shape = np.broadcast_shapes(*shapes) if len(set(shapes)) > 1 else shapes[0]
-    nodes = tuple(
-        _graph.broadcast(t, shape) if isinstance(t, TensorBase) else scalar(t, dtype) for t in (condition, x, y)
+    shape = condition.shape
+    if isinstance(x, TensorBase):
+        dtype = x.dtype
+        shape = shape if x.shape == shape else broadcast_shapes("where", shape, x.shape)
+    else:
+        dtype = y.dtype if isinstance(y, TensorBase) else dtypes.int8
+    if isinstance(y, TensorBase) and y.shape != shape:
+        shape = broadcast_shapes("where", shape, y.shape)
+    nodes = (
+        _graph.broadcast(condition, shape),
+        _graph.broadcast(x, shape) if isinstance(x, TensorBase) else scalar(x, dtype),
+        _graph.broadcast(y, shape) if isinstance(y, TensorBase) else scalar(y, dtype),
     )
     return _graph.tensor(_graph.record(WHERE, nodes, shape, dtype))
 
 
 def promote(primitive: Primitive, x: Any, y: Any) -> Any:
-    """The promotion hook of `_graph.binary`: operands in the dtype that the primitive's operation computes in."""
+    """The promotion hook of `_graph.binary`: operands in the dtype that the operation computes in."""
+    key = (
+        primitive,
+        x.dtype if isinstance(x, TensorBase) else type(x),
+        y.dtype if isinstance(y, TensorBase) else type(y),
+    )
+    dtype = dtypes.computed.get(key)
+    if dtype is not None:
+        return _in(x, dtype), _in(y, dtype)
     if not (takes(x) and takes(y)):
         return NotImplemented
     entry = registry.of_primitive(primitive)
     assert entry is not None
-    return _promoted(entry, _strong(entry, (x, y)))
+    made = _promoted(entry, _strong(entry, (x, y)))
+    whole = type(x) is int or type(y) is int
+    if made[0].dtype != dtypes.int8 and not (whole and primitive in _COMPARISONS) and _known(x) and _known(y):
+        dtypes.computed[key] = made[0].dtype
+    return made
+
+
+def _known(x: Any) -> bool:
+    return isinstance(x, TensorBase) or type(x) in NUMBERS
+
+
+def _in(x: Any, dtype: Dtype) -> Any:
+    """An operand of `_graph.binary` in a dtype."""
+    if not isinstance(x, TensorBase):
+        return scalar(x, dtype)
+    return x if x.dtype is dtype else unary(CAST, x, dtype)
 
 
 def _promoted(entry: Operation, xs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -171,8 +201,8 @@ def apply(entry: Operation, xs: tuple[Any, ...], out: Any, where: Any, dtype: An
         for x in made:
             if isinstance(x, TensorBase) and not dtypes.can_cast(x.dtype, wanted, "same_kind"):
                 raise DtypeError(
-                    f"[{entry.name}] expected operands that cast to {wanted.name} under the rule 'same_kind', "
-                    f"given {x.dtype.name}"
+                    f"[{entry.name}] expected operands that cast to {wanted.name} "
+                    f"under the rule 'same_kind', given {x.dtype.name}"
                 )
         computed = compute_dtype(entry, wanted)
         made = tuple(number(x, computed) if type(x) in NUMBERS else cast(x, computed) for x in made)
@@ -219,7 +249,7 @@ _PAIRS = (case((3, 5), (3, 5)), case((4, 1), (3,)), case((), (2, 3)))
 _ONES = (case((3, 5)), case(()), case((0, 3)))
 
 _X = "x : tensor or array-like\n    {operands}."
-_XY = "x, y : tensors, array-likes or Python numbers\n    {operands}; they are broadcast. Python numbers are weak."
+_XY = "x, y : tensors, array-likes or Python numbers\n    {operands}, broadcast; Python numbers are weak."
 _DOC = """{line}
 
 Parameters
@@ -262,7 +292,26 @@ def _enter(
     entry.function = function
     entry.arity = arity
     entry.cases = cases or (_ONES if arity == 1 else _PAIRS)
-    return registry.declare(entry)
+    registry.declare(entry)
+    if entry.rule.integers == "float" and entry.reference is not None:
+        entry.reference = _of_floats(entry.reference, entry.ulp > 0)
+    return entry
+
+
+def _of_floats(reference: Callable[..., Any], wide: bool) -> Callable[..., Any]:
+    """The reference of an operation that takes whole numbers as default floats."""
+
+    def as_float(x: Any) -> Any:
+        x = np.asarray(x)
+        if x.dtype.kind in "biu":
+            x = x.astype(dtypes.default_float)
+            return x.astype(np.float64) if wide else x
+        return x
+
+    def of_floats(*xs: Any, **options: Any) -> Any:
+        return reference(*map(as_float, xs), **options)
+
+    return of_floats
 
 
 def _unset(*args: Any, **kwargs: Any) -> Any:
@@ -284,7 +333,13 @@ def unary_primitive(
     declaration.setdefault("dtypes", rule.kinds)
     references = numpy if isinstance(numpy, tuple) else (numpy,)
     entry = Operation(
-        name, _unset, references, primitive=primitive, rule=rule, result=result, **_declared(name, declaration)
+        name,
+        _unset,
+        references,
+        primitive=primitive,
+        rule=rule,
+        result=result,
+        **_declared(name, declaration),
     )
     fast = {d: result or d for d in dtypes.DTYPES.values() if rule.of(d) == "keep"}
     find = fast.get
@@ -356,19 +411,37 @@ def lowered(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A line of the table over the function that lowers it.
 
-    The lowering receives tensors of the dtype that `rule` computes in, not broadcast, and returns a tensor or a tuple of them.
-    A shortcut sees the operands first, as they were given, and returns NotImplemented where it does not apply.
+    The lowering receives tensors of the dtype that `rule` computes in, not broadcast, and returns a tensor
+    or a tuple of them. A shortcut sees the operands first, as they were given, and returns NotImplemented
+    where it does not apply.
     """
     declaration.setdefault("dtypes", rule.kinds)
     references = numpy if isinstance(numpy, tuple) else (numpy,)
 
     def enter(lowering: Callable[..., Any]) -> Callable[..., Any]:
         entry = Operation(
-            name, _unset, references, rule=rule, result=result, lowering=lowering, **_declared(name, declaration)
+            name,
+            _unset,
+            references,
+            rule=rule,
+            result=result,
+            lowering=lowering,
+            **_declared(name, declaration),
+        )
+        kept = frozenset(
+            d for d in dtypes.DTYPES.values() if rule.of(d) == "keep" or (d == BOOL and rule.bools == "bool")
         )
         if arity == 1:
 
             def one(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+                if (
+                    out is None
+                    and where is True
+                    and dtype is None
+                    and isinstance(x, TensorBase)
+                    and x.dtype in kept
+                ):
+                    return lowering(x)
                 return apply(entry, (x,), out, where, dtype)
 
             _enter(one, entry, line, 1, cases)
@@ -379,6 +452,16 @@ def lowered(
                     made = shortcut(x, y)
                     if made is not NotImplemented:
                         return made
+                if (
+                    isinstance(x, TensorBase)
+                    and isinstance(y, TensorBase)
+                    and x.dtype is y.dtype
+                    and x.dtype in kept
+                    and out is None
+                    and where is True
+                    and dtype is None
+                ):
+                    return lowering(x, y)
                 return apply(entry, (x, y), out, where, dtype)
 
             _enter(two, entry, line, 2, cases)

@@ -76,9 +76,6 @@ class CastingError(DtypeError):
 class AxisError(PyascError, np.exceptions.AxisError):
     """An axis that the tensor does not have (a ValueError and an IndexError)."""
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class IndexOutOfBounds(PyascError, IndexError):
     """An index outside its axis, or one that is no index."""

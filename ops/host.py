@@ -23,7 +23,7 @@ _download: Callable[[Any], Array]
 
 
 def set_crossings(upload: Callable[[Array], _graph.Node], download: Callable[[Any], Array]) -> None:
-    """Install the copy of an array into a leaf, and the sync point that gives a tensor's values, read-only."""
+    """Install the copy of an array into a leaf, and the sync point that gives a tensor's values."""
     global _upload, _download
     _upload, _download = upload, download
 
@@ -48,6 +48,6 @@ def host_function(function: Function) -> Function:
 def call(
     name: str, operands: tuple[Any, ...], shape: tuple[int, ...], dtype: dtypes.Dtype, *static: Any
 ) -> Any:
-    """Record the call of a host function on tensors: it is run with their values and `static` when the result is needed."""
+    """Record the call of a host function, which is run with the tensors' values and `static`."""
     nodes = tuple(x.node for x in operands)
     return _graph.tensor(_graph.record(HOST_CALL, nodes, shape, dtype, (name, *static)))

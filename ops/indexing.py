@@ -289,7 +289,8 @@ def _flat_index(x: Any, key: Any, operation: str) -> tuple[Shape, _graph.Node]:
         place = 0
 
     try:
-        common = np.broadcast_shapes(*(i.shape for i, _, _ in indices))
+        first = indices[0][0].shape
+        common = first if len(indices) == 1 else np.broadcast_shapes(*(i.shape for i, _, _ in indices))
     except ValueError:
         given = " ".join(str(i.shape) for i, _, _ in indices)
         raise IndexOutOfBounds(
@@ -384,7 +385,8 @@ def _array_part(
         else:
             pending.append(_times(_graph.broadcast(_graph.tensor(wrapped(index, size)), shape), stride))
     if not pending:
-        return host.from_array(np.broadcast_to(known, shape), operation).node
+        found: _graph.Node = host.from_array(known, operation).node
+        return found
     node = pending[0]
     for other in pending[1:]:
         node = _add(node, other)

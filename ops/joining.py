@@ -1,4 +1,5 @@
-"""Operations that build a larger tensor from parts: an empty or constant base with each part written into its region."""
+"""Operations that build a larger tensor from parts: an empty or constant base with each part written into
+its region."""
 
 from __future__ import annotations
 
@@ -64,7 +65,10 @@ def _common(name: str, tensors: list[Any], dtype: Any, casting: str) -> list[Any
     common = dtypes.result_type(*tensors) if dtype is None else dtypes.as_dtype(dtype, name)
     for t in tensors:
         if not dtypes.can_cast(t.dtype, common, casting) and dtype is not None:
-            raise ArgumentError(f"[{name}] expected dtypes that cast to {common.name} under the rule {casting!r}, given {t.dtype.name}")
+            raise ArgumentError(
+                f"[{name}] expected dtypes that cast to {common.name} under the rule {casting!r}, "
+                f"given {t.dtype.name}"
+            )
     return [cast(t, common) for t in tensors]
 
 
@@ -108,8 +112,16 @@ def concat(
         raise ShapeError("[concat] expected tensors of at least one axis, given 0-d; use stack")
     k = as_axis(axis, first.ndim, "concat")
     for t in tensors[1:]:
-        if t.ndim != first.ndim or any(m != n for m, n in zip(t.shape[:k] + t.shape[k + 1 :], first.shape[:k] + first.shape[k + 1 :], strict=True)):
-            raise ShapeError(f"[concat] expected shapes that are equal but along axis {k}, given {first.shape} and {t.shape}")
+        if t.ndim != first.ndim or any(
+            m != n
+            for m, n in zip(
+                t.shape[:k] + t.shape[k + 1 :], first.shape[:k] + first.shape[k + 1 :], strict=True
+            )
+        ):
+            raise ShapeError(
+                f"[concat] expected shapes that are equal but along axis {k}, "
+                f"given {first.shape} and {t.shape}"
+            )
     return deliver(joined(tensors, k), out, "concat")
 
 
@@ -152,7 +164,10 @@ def vstack(arrays: Any, /, *, dtype: Any = None, casting: str = "same_kind") -> 
 
 @operation(np.hstack, cases=(case((3,), (2,), sequence=True), case((2, 3), (2, 1), sequence=True)))
 def hstack(arrays: Any, /, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """Join tensors along the second axis, one-dimensional ones along their only one; parameters as for `concat`."""
+    """Join tensors along the second axis, one-dimensional ones along their only one.
+
+    Parameters as for `concat`.
+    """
     tensors = _as_sequence(atleast_1d, arrays)
     return concat(tensors, 0 if tensors and tensors[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
@@ -178,7 +193,11 @@ def append(x: Any, more: Any, /, axis: int | None = None) -> Any:
 # --- moving and repeating ----------------------------------------------------------------------------
 @operation(
     np.roll,
-    cases=(case((3, 4), args=(5,)), case((3, 4), args=(-1,), axis=1), case((3, 4), args=((1, 2),), axis=(0, 1))),
+    cases=(
+        case((3, 4), args=(5,)),
+        case((3, 4), args=(-1,), axis=1),
+        case((3, 4), args=((1, 2),), axis=(0, 1)),
+    ),
 )
 def roll(x: Any, /, shift: int | tuple[int, ...], axis: Axes = None) -> Any:
     """Move elements along axes; what falls off one end comes back at the other.
@@ -246,7 +265,9 @@ def tile(x: Any, /, reps: int | tuple[int, ...]) -> Any:
     method=True,
     cases=(case((3, 4), args=(2,)), case((3, 4), args=(3,), axis=1), case((3, 4), args=([0, 2, 1],), axis=0)),
 )
-def repeat(x: Any, /, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
+def repeat(
+    x: Any, /, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Any:
     """Each element as often as `repeats` says.
 
     Parameters
@@ -275,10 +296,14 @@ def repeat(x: Any, /, repeats: Any, axis: int | None = None, *, total_repeat_len
         result = reshape_to(copy(spread), (*x.shape[:k], x.shape[k] * n, *x.shape[k + 1 :]))
     else:
         if counts.shape != (x.shape[k],):
-            raise ShapeError(f"[repeat] expected {x.shape[k]} repeats for axis {k} of shape {x.shape}, given {counts.size}")
+            raise ShapeError(
+                f"[repeat] expected {x.shape[k]} repeats for axis {k} of shape {x.shape}, given {counts.size}"
+            )
         result = find("take").function(x, np.repeat(np.arange(x.shape[k]), counts), axis=k)
     if total_repeat_length not in (None, result.shape[k]):
-        raise ArgumentError(f"[repeat] expected {total_repeat_length} repeated elements, given {result.shape[k]}")
+        raise ArgumentError(
+            f"[repeat] expected {total_repeat_length} repeated elements, given {result.shape[k]}"
+        )
     return result
 
 
@@ -304,7 +329,9 @@ def _pad_widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     try:
         given = np.broadcast_to(np.asarray(pad_width), (ndim, 2))
     except ValueError:
-        raise ShapeError(f"[pad] expected a width, a pair, or a pair for each of {ndim} axes, given {pad_width!r}") from None
+        raise ShapeError(
+            f"[pad] expected a width, a pair, or a pair for each of {ndim} axes, given {pad_width!r}"
+        ) from None
     if given.dtype.kind not in "iu":
         raise ArgumentError(f"[pad] expected integers for pad_width, given {pad_width!r}")
     if (given < 0).any():
@@ -332,7 +359,9 @@ def _pad_by_position(x: Any, widths: list[tuple[int, int]], mode: str, options: 
         if pair == (0, 0):
             continue
         if x.shape[k] == 0:
-            raise ShapeError(f"[pad] expected axes that are not empty for mode {mode!r}, given shape {x.shape}")
+            raise ShapeError(
+                f"[pad] expected axes that are not empty for mode {mode!r}, given shape {x.shape}"
+            )
         parts = []
         for first, step, length in _runs(np.pad(np.arange(x.shape[k]), pair, mode, **options)):
             if step == 0:
@@ -372,8 +401,9 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", **options: Any) -> An
     pad_width : int, pair, or one pair for each axis
         How many in front and behind; a dict gives pairs for some axes.
     mode : str
-        ``"constant"`` (with ``constant_values``), ``"edge"``, ``"reflect"``, ``"symmetric"``, ``"wrap"``, ``"empty"``, or
-        one of NumPy's ``"linear_ramp"``, ``"maximum"``, ``"mean"``, ``"median"``, ``"minimum"`` with their options.
+        ``"constant"`` (with ``constant_values``), ``"edge"``, ``"reflect"``, ``"symmetric"``, ``"wrap"``,
+        ``"empty"``, or one of NumPy's ``"linear_ramp"``, ``"maximum"``, ``"mean"``, ``"median"``,
+        ``"minimum"`` with their options.
     **options
         As for `numpy.pad`.
     """
@@ -384,7 +414,9 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", **options: Any) -> An
     if mode == "constant":
         value = options.pop("constant_values", 0)
         if options:
-            raise ArgumentError(f"[pad] expected only constant_values for mode 'constant', given {', '.join(options)}")
+            raise ArgumentError(
+                f"[pad] expected only constant_values for mode 'constant', given {', '.join(options)}"
+            )
         if np.ndim(value) == 0:
             one = value.item() if hasattr(value, "item") else value
             return assembled(full(shape, _weakened(one, x.dtype), x.dtype), [(x, start)])
@@ -393,7 +425,16 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", **options: Any) -> An
         return assembled(empty_node(shape, x.dtype), [(x, start)])
     elif mode in ("edge", "reflect", "symmetric", "wrap") and options.get("reflect_type", "even") == "even":
         return _pad_by_position(x, widths, mode, options)
-    if not callable(mode) and mode not in ("constant", "reflect", "symmetric", "linear_ramp", "maximum", "mean", "median", "minimum"):
+    if not callable(mode) and mode not in (
+        "constant",
+        "reflect",
+        "symmetric",
+        "linear_ramp",
+        "maximum",
+        "mean",
+        "median",
+        "minimum",
+    ):
         raise ArgumentError(f"[pad] expected a mode of numpy.pad, given {mode!r}")
     frozen = tuple((k, _frozen(v)) for k, v in options.items())
     return call("pad_on_host", (x,), shape, x.dtype, tuple(widths), mode, frozen)
@@ -401,7 +442,9 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", **options: Any) -> An
 
 def _weakened(value: Any, dtype: dtypes.Dtype) -> Any:
     """A constant as a number that the dtype takes, floats cut for integers as NumPy's unsafe cast does."""
-    return np.asarray(value).astype(dtype).item() if dtype.kind in "biu" and isinstance(value, float) else value
+    return (
+        np.asarray(value).astype(dtype).item() if dtype.kind in "biu" and isinstance(value, float) else value
+    )
 
 
 def _frozen(value: Any) -> Any:
@@ -464,5 +507,3 @@ def diag(x: Any, /, k: int = 0) -> Any:
 def diagflat(x: Any, /, k: int = 0) -> Any:
     """The matrix that has all elements of x, in one row, on a diagonal."""
     return diag(ravel(as_tensor(x, "diagflat")), k)
-
-

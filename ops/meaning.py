@@ -107,7 +107,7 @@ def cast(x: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
 
 
 def bitcast(x: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
-    return np.broadcast_to(np.ascontiguousarray(x).view(dtype), shape)
+    return np.broadcast_to(np.asarray(x, order="C").view(dtype), shape)
 
 
 def random_bits(

@@ -31,6 +31,11 @@ FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
 Size = int | tuple[int, ...] | None
 
 
+def draws() -> int:
+    """How often numbers were drawn from any generator: a function that draws must not be replayed."""
+    return Generator._draws
+
+
 class Generator:
     """A stream of random numbers.
 
@@ -46,6 +51,8 @@ class Generator:
     >>> rng = Generator(7)
     >>> rng.normal(size=(2, 3))
     """
+
+    _draws = 0
 
     def __init__(self, seed: int | None = None, stream: int = 0) -> None:
         self.reseed(seed, stream)
@@ -77,6 +84,7 @@ class Generator:
         with self._lock:
             first = self.position
             self.position = (first + count) % 2**64
+            Generator._draws += 1
         return Block(self.seed, self.stream, first, shape, count)
 
     def bits(self, size: Size = None, dtype: Any = "uint32") -> Any:
@@ -423,7 +431,10 @@ def _joint(operation: str, size: Size, *parameters: Any) -> Shape:
     if size is None:
         return broadcast_shapes(operation, *shapes)
     shape = as_shape(size, operation)
-    if shapes and broadcast_shapes(operation, shape, *shapes) != shape:
+    if any(
+        len(s) > len(shape) or any(n not in (1, m) for n, m in zip(s[::-1], shape[::-1], strict=False))
+        for s in shapes
+    ):
         raise ShapeError(f"[{operation}] expected parameters that broadcast to size {shape}, given {shapes}")
     return shape
 

@@ -13,22 +13,25 @@ decorated function that lowers itself to primitives::
         ...
         return _graph.tensor(node)  # or _graph.view(...), or other operations composed
 
-The decorated function stays the plain function it is, with its signature and docstring. From the declaration follow
+The decorated function stays the plain function it is, with its signature and docstring. From the declaration
+follow
 
 * the public function ``pyasc.<name>`` and its ``aliases`` (the Array API's name, a second NumPy name);
-* NumPy's dispatch: ``np.roll(t, 1)`` calls it, for each function or ufunc in ``numpy`` (the positional arguments),
-  as does a ufunc's method for a pair such as ``(np.add, "reduce")``;
-* ``method=True`` makes the same function a method of Tensor (its first parameter is ``self``); a string or a tuple of strings
-  gives the methods' names, and a callable is the method itself where its arguments differ from the function's;
-* ``operator="add"`` makes ``__add__``, ``__radd__`` and ``__iadd__``; with ``inplace=False`` only the first two;
-* the generated tests: each `Case` is called with random arrays and compared with ``reference`` (the first function of ``numpy``
-  unless given) over `dtypes`, within `ulp` units in the last place (0: bit for bit);
-* ``public=False`` keeps a function out of the namespace ``pyasc`` (a method alone); ``namespace="random"`` puts it
-  into ``pyasc.random``;
+* NumPy's dispatch: ``np.roll(t, 1)`` calls it, for each function or ufunc in ``numpy`` (the positional
+  arguments), as does a ufunc's method for a pair such as ``(np.add, "reduce")``;
+* ``method=True`` makes the same function a method of Tensor (its first parameter is ``self``); a string or a
+  tuple of strings gives the methods' names, and a callable is the method itself where its arguments differ
+  from the function's;
+* ``operator="add"`` makes ``__add__``, ``__radd__`` and ``__iadd__``; with ``inplace=False`` only the first
+  two;
+* the generated tests: each `Case` is called with random arrays and compared with ``reference`` (the first
+  function of ``numpy`` unless given) over `dtypes`, within `ulp` units in the last place (0: bit for bit);
+* ``public=False`` keeps a function out of the namespace ``pyasc`` (a method alone); ``namespace="random"``
+  puts it into ``pyasc.random``;
 * ``gradient`` is the rule of reverse-mode differentiation, once there are gradients.
 
-The arguments in front of a call are the operands: shapes in a `Case` become random arrays of the dtype under test with values
-in `domain`; a NumPy array in a `Case` is handed over as it is (an index array, say).
+The arguments in front of a call are the operands: shapes in a `Case` become random arrays of the dtype under
+test with values in `domain`; a NumPy array in a `Case` is handed over as it is (an index array, say).
 """
 
 from __future__ import annotations
@@ -36,7 +39,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-
 
 from .primitives import Primitive
 
@@ -99,7 +101,10 @@ class Operation:
     domain : tuple of float
         The range from which tests draw floats, ends included.
     ulp : float
-        What tests allow against the reference, in units in the last place of the result's dtype; 0 is equal bits.
+        What tests allow against the reference, in units in the last place of the result's dtype; 0 is equal
+        bits.
+    slack : float
+        What they allow besides, where terms cancel, in units of the dtype's epsilon.
     """
 
     name: str
@@ -121,6 +126,7 @@ class Operation:
     dtypes: str = "biufV"
     domain: tuple[float, float] = (-4.0, 4.0)
     ulp: float = 0.0
+    slack: float = 0.0
     public: bool = True
     namespace: str = ""
     gradient: Callable[..., Any] | None = None
@@ -145,7 +151,7 @@ def declare(operation: Operation) -> Operation:
     key = (operation.namespace, operation.name)
     if key in _OPERATIONS:
         raise ValueError(f"operation {operation.name!r} is declared twice")
-    if operation.reference is None and operation.numpy and callable(operation.numpy[0]):
+    if operation.reference is None and operation.cases and operation.numpy and callable(operation.numpy[0]):
         operation.reference = operation.numpy[0]
     _OPERATIONS[key] = operation
     for function in operation.numpy:
@@ -162,7 +168,7 @@ def operation(
     method: bool | str | tuple[str, ...] | Callable[..., Any] = False,
     **declaration: Any,
 ) -> Callable[[Function], Function]:
-    """Declare the decorated function as an operation. The keyword arguments are the attributes of `Operation`."""
+    """Declare the decorated function as an operation; keyword arguments are attributes of `Operation`."""
 
     def enter(function: Function) -> Function:
         own = name or function.__name__

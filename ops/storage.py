@@ -1,7 +1,7 @@
 """Views of a tensor's storage, and writes through them.
 
-A tensor owns a contiguous buffer or is a strided view of an owner. A write replaces the owner's node by an UPDATE node, so
-that what was recorded before keeps reading the version it was recorded with.
+A tensor owns a contiguous buffer or is a strided view of an owner. A write replaces the owner's node by an
+UPDATE node, so that what was recorded before keeps reading the version it was recorded with.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def contiguous_strides(shape: Shape) -> Shape:
 
 
 def view(x: Any, shape: Shape, strides: Shape, offset: int) -> Any:
-    """A view of x's owner; strides and offset are in elements of the owner's buffer (`x.strides`, `x.offset`)."""
+    """A view of x's owner; strides and offset are in elements of the owner's buffer, as x's own are."""
     base = x.base
     return _graph.view(x if base is None else base, shape, strides, offset)
 
@@ -50,7 +50,7 @@ def copy(x: Any) -> Any:
 
 
 def materialised(node: _graph.Node) -> _graph.Node:
-    """The node itself where an owner may hold it; a view's elements are copied and a scalar becomes an array."""
+    """The node where an owner may hold it; a view's elements are copied, a scalar becomes an array."""
     kind = node.primitive.kind
     if kind is Kind.VIEW:
         return _graph.record(CAST, (node,), node.shape, node.dtype)
@@ -84,19 +84,24 @@ def assign(x: Any, value: Any, casting: str = "unsafe", operation: str = "setite
     shape, dtype = x.shape, x.dtype
     base = x.base
     if base is not None:
-        if value.base is base and value.strides == x.strides and value.offset == x.offset and value.shape == shape:
+        if (
+            value.base is base
+            and value.strides == x.strides
+            and value.offset == x.offset
+            and value.shape == shape
+        ):
             return
         if overlaps_itself(shape, x.strides):
             raise ReadOnlyError(
-                f"[{operation}] expected a tensor whose elements are apart in memory, given a view of shape {shape} "
-                f"that repeats them; write to a copy"
+                f"[{operation}] expected a tensor whose elements are apart in memory, "
+                f"given a view of shape {shape} that repeats them; write to a copy"
             )
     elif value is x:
         return
     if value.dtype != dtype and casting != "unsafe" and not dtypes.can_cast(value.dtype, dtype, casting):
         raise CastingError(
-            f"[{operation}] expected values that cast to {dtype.name} under the rule {casting!r}, given {value.dtype.name}; "
-            f"use astype to say that it is meant"
+            f"[{operation}] expected values that cast to {dtype.name} under the rule {casting!r}, "
+            f"given {value.dtype.name}; use astype to say that it is meant"
         )
     node = value.node
     if node.shape != shape:
@@ -107,7 +112,11 @@ def assign(x: Any, value: Any, casting: str = "unsafe", operation: str = "setite
             node = dropped.node
         fits = all(a in (1, b) for a, b in zip(reversed(node.shape), reversed(shape), strict=False))
         if not fits or len(node.shape) > len(shape):
-            raise ShapeError(f"[{operation}] expected values that broadcast to shape {shape}, given {value.shape}")
+            raise ShapeError(
+                f"[{operation}] expected values that broadcast to shape {shape}, given {value.shape}"
+            )
+    if 0 in shape:
+        return
     if node.dtype != dtype:
         node = _graph.record(CAST, (node,), node.shape, dtype)
     if node.shape != shape:
@@ -128,4 +137,3 @@ def overlaps_itself(shape: Shape, strides: Shape) -> bool:
             return True
         reach += stride * (extent - 1)
     return False
-

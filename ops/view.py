@@ -55,7 +55,20 @@ def reshaped_strides(shape: Shape, strides: Shape, new: Shape) -> Shape | None:
 
 def resolved_shape(shape: Any, size: int, operation: str) -> Shape:
     """A new shape for `size` elements, one length of which may be -1."""
-    given = tuple(as_int(n, operation, "a length of the shape") for n in shape) if np.iterable(shape) else (shape,)
+    if type(shape) is tuple:
+        total = 1
+        for n in shape:
+            if type(n) is not int or n < 0:
+                break
+            total *= n
+        else:
+            if total == size and len(shape) <= 64:
+                return shape
+    given = (
+        tuple(as_int(n, operation, "a length of the shape") for n in shape)
+        if np.iterable(shape)
+        else (shape,)
+    )
     if given.count(-1) == 1:
         known = prod(n for n in given if n != -1)
         if known and size % known == 0:
@@ -67,6 +80,8 @@ def resolved_shape(shape: Any, size: int, operation: str) -> Shape:
 
 def reshape_to(x: Any, shape: Shape) -> Any:
     """x in a shape of as many elements: a view where one can be made, else a copy."""
+    if x.base is None and 0 not in shape:
+        return _graph.view(x, shape, contiguous_strides(shape), 0)
     if shape == x.shape or 0 in shape:
         return view(x, shape, x.strides if shape == x.shape else contiguous_strides(shape), x.offset)
     strides = reshaped_strides(x.shape, x.strides, shape)
@@ -123,7 +138,10 @@ def reshape(x: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     if copy:
         return reshape_to(owned(x), new)
     if copy is False and x.size and reshaped_strides(x.shape, x.strides, new) is None:
-        raise ArgumentError(f"[reshape] expected a layout that can be seen in shape {new} without a copy, given {x.shape} with strides {x.strides}")
+        raise ArgumentError(
+            f"[reshape] expected a layout that can be seen in shape {new} without a copy, "
+            f"given {x.shape} with strides {x.strides}"
+        )
     return reshape_to(x, new)
 
 
@@ -218,13 +236,13 @@ def _at_least(name: str, xs: tuple[Any, ...], rank: int) -> Any:
 
 @operation(np.atleast_1d, cases=(case(()), case((3,)), case((), (3,))))
 def atleast_1d(*xs: Any) -> Any:
-    """Tensors seen with at least one axis; one tensor, or a tuple of as many as are given."""
+    """Tensors seen with at least one axis; one tensor, or a tuple."""
     return _at_least("atleast_1d", xs, 1)
 
 
 @operation(np.atleast_2d, cases=(case(()), case((3,)), case((2, 3, 4))))
 def atleast_2d(*xs: Any) -> Any:
-    """Tensors seen with at least two axes, new ones in front; one tensor, or a tuple of as many as are given."""
+    """Tensors seen with at least two axes, new ones in front; one tensor, or a tuple."""
     return _at_least("atleast_2d", xs, 2)
 
 
@@ -250,7 +268,7 @@ def _order(axes: Any, ndim: int, operation: str) -> Shape:
 
 
 def _transpose_method(x: Any, *axes: Any) -> Any:
-    """The axes in another order, reversed without arguments: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
+    """The axes in another order, reversed without arguments; see `pyasc.transpose`."""
     return transpose(x, None if not axes else axes[0] if len(axes) == 1 else axes)
 
 
@@ -326,7 +344,9 @@ def moveaxis(x: Any, /, source: int | tuple[int, ...], destination: int | tuple[
     x = as_tensor(x, "moveaxis")
     froms, tos = as_axes(source, x.ndim, "moveaxis"), as_axes(destination, x.ndim, "moveaxis")
     if len(froms) != len(tos):
-        raise ArgumentError(f"[moveaxis] expected as many destinations as sources, given {source} and {destination}")
+        raise ArgumentError(
+            f"[moveaxis] expected as many destinations as sources, given {source} and {destination}"
+        )
     rest = iter(k for k in range(x.ndim) if k not in froms)
     moved = dict(zip(tos, froms, strict=True))
     return transposed(x, tuple(moved[k] if k in moved else next(rest) for k in range(x.ndim)))
@@ -408,7 +428,8 @@ def broadcast_view(x: Any, shape: Shape) -> Any:
     """x repeated without copying to a shape that it broadcasts to."""
     missing = len(shape) - x.ndim
     strides = tuple(
-        0 if n == 1 and shape[k] != 1 else s for k, (n, s) in enumerate(zip(x.shape, x.strides, strict=True), missing)
+        0 if n == 1 and shape[k] != 1 else s
+        for k, (n, s) in enumerate(zip(x.shape, x.strides, strict=True), missing)
     )
     return view(x, shape, (*(0 for _ in range(missing)), *strides), x.offset)
 
@@ -429,7 +450,9 @@ def broadcast_to(x: Any, /, shape: int | tuple[int, ...]) -> Any:
     """
     x = as_tensor(x, "broadcast_to")
     new = as_shape(shape, "broadcast_to")
-    fits = x.ndim <= len(new) and all(n in (1, m) for n, m in zip(reversed(x.shape), reversed(new), strict=False))
+    fits = x.ndim <= len(new) and all(
+        n in (1, m) for n, m in zip(reversed(x.shape), reversed(new), strict=False)
+    )
     if not fits:
         raise ShapeError(f"[broadcast_to] expected a shape that broadcasts to {new}, given {x.shape}")
     return broadcast_view(x, new)
@@ -453,7 +476,12 @@ def _broadcast_shapes(*shapes: Any) -> Shape:
 @operation(
     np.diagonal,
     method=True,
-    cases=(case((3, 4)), case((3, 4), offset=1), case((4, 3, 2), offset=-1, axis1=0, axis2=2), case((2, 2), offset=5)),
+    cases=(
+        case((3, 4)),
+        case((3, 4), offset=1),
+        case((4, 3, 2), offset=-1, axis1=0, axis2=2),
+        case((2, 2), offset=5),
+    ),
 )
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of the matrices in two axes, as the last axis of the result. A view.
@@ -496,12 +524,16 @@ def sliding_window_view(x: Any, /, window_shape: int | tuple[int, ...], axis: Ax
     axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     axes = tuple(as_axis(k, x.ndim, "sliding_window_view") for k in axes)
     if len(axes) != len(window):
-        raise ArgumentError(f"[sliding_window_view] expected one length for each of the axes {axes}, given {window}")
+        raise ArgumentError(
+            f"[sliding_window_view] expected one length for each of the axes {axes}, given {window}"
+        )
     shape = list(x.shape)
     for k, n in zip(axes, window, strict=True):
         shape[k] -= n - 1
         if shape[k] < 0 or n == 0:
-            raise ShapeError(f"[sliding_window_view] expected windows that fit shape {x.shape}, given {window}")
+            raise ShapeError(
+                f"[sliding_window_view] expected windows that fit shape {x.shape}, given {window}"
+            )
     return view(x, (*shape, *window), (*x.strides, *(x.strides[k] for k in axes)), x.offset)
 
 
@@ -516,11 +548,15 @@ def _cut(x: Any, where: Any, axis: int, operation: str, equal: bool) -> list[Any
     length = x.shape[k]
     if np.iterable(where):
         points = [as_int(n, operation, "a position") for n in where]
-        starts = [slice(a, b).indices(length)[:2] for a, b in zip([0, *points], [*points, length], strict=True)]
+        starts = [
+            slice(a, b).indices(length)[:2] for a, b in zip([0, *points], [*points, length], strict=True)
+        ]
         return [narrowed(x, k, a, max(a, b)) for a, b in starts]
     parts = as_int(where, operation, "the number of parts")
     if parts <= 0 or (equal and length % parts):
-        raise ArgumentError(f"[{operation}] expected a number of equal parts of {length} elements, given {parts}")
+        raise ArgumentError(
+            f"[{operation}] expected a number of equal parts of {length} elements, given {parts}"
+        )
     size, longer = divmod(length, parts)
     ends = np.cumsum([size + (n < longer) for n in range(parts)]).tolist()
     return [narrowed(x, k, a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
@@ -547,7 +583,10 @@ def split(x: Any, /, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 @operation(np.array_split, cases=(case((7, 2), args=(3,)), case((2, 7), args=([1, 4],), axis=1)))
 def array_split(x: Any, /, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Cut along an axis into a list of views whose lengths differ by at most one; parameters as for `split`."""
+    """Cut along an axis into a list of views whose lengths differ by at most one.
+
+    Parameters as for `split`.
+    """
     return _cut(as_tensor(x, "array_split"), indices_or_sections, axis, "array_split", False)
 
 
@@ -585,9 +624,15 @@ def copy(x: Any, /, order: str = "C") -> Any:
     return owned(as_tensor(x, "copy"))
 
 
-@operation(np.ascontiguousarray, name="ascontiguousarray", aliases=("contiguous",), method="contiguous", cases=(case((3, 4)), case(())))
+@operation(
+    np.ascontiguousarray,
+    name="ascontiguousarray",
+    aliases=("contiguous",),
+    method="contiguous",
+    cases=(case((3, 4)), case(())),
+)
 def ascontiguousarray(x: Any, /, dtype: Any = None) -> Any:
-    """x itself where its elements lie in C order without gaps, else a copy where they do; at least one axis."""
+    """x itself where its elements lie in C order without gaps, else a copy; at least one axis."""
     x = atleast_1d(x)
     x = x if dtype is None else astype(x, dtype, copy=False)
     return x if is_contiguous(x) else owned(x)
@@ -596,4 +641,3 @@ def ascontiguousarray(x: Any, /, dtype: Any = None) -> Any:
 def iota(shape: Shape, axis: int) -> Any:
     """The position along an axis, as an int64 tensor of a shape."""
     return _graph.tensor(_graph.record(IOTA, (), shape, np.dtype(np.int64), (axis,)))
-

@@ -1,4 +1,5 @@
-"""NumPy-like lazy tensors: operations are recorded, fused into kernels, compiled and run when a value is needed."""
+"""NumPy-like lazy tensors: operations are recorded, fused into kernels, compiled and run when a value is
+needed."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from .ops.dtypes import can_cast, finfo, iinfo, isdtype, promote_types, result_t
 from .tensor import Tensor
 
 # isort: split
-from . import errors, random
+from . import errors, linalg, random
 from .explain import explain
 from .jit import jit
 from .lazy.cache import kernels as _kernels
@@ -35,7 +36,7 @@ globals().update(dtypes.DTYPES, bool_=dtypes.bool_)
 
 
 def eager() -> AbstractContextManager[Config]:
-    """Evaluate after each operation within a ``with`` statement, for debugging: an error comes at its own line."""
+    """Evaluate after each operation within a ``with`` statement, for debugging."""
     return config.override(eager=True)
 
 
@@ -45,8 +46,8 @@ def cache_stats() -> dict[str, Any]:
     Returns
     -------
     dict
-        Counts ``compiles``, ``memory_hits``, ``disk_hits``, ``misses`` and ``kernels`` in memory; ``compile_ms``; and the
-        latest ``reasons`` of misses.
+        Counts ``compiles``, ``memory_hits``, ``disk_hits``, ``misses`` and ``kernels`` in memory;
+        ``compile_ms``; and the latest ``reasons`` of misses.
     """
     return _kernels.stats()
 
@@ -83,6 +84,7 @@ __all__ = [
     "inf",
     "isdtype",
     "jit",
+    "linalg",
     "memory_stats",
     "nan",
     "newaxis",

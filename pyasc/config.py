@@ -36,7 +36,10 @@ _SETTINGS: dict[str, Setting] = {
     "threads": Setting(0, "threads that run kernels; 0 is one for each core this process may use"),
     "cache_dir": Setting("", "folder of the kernel cache; '' is pyasc-tensor in the platform's cache folder"),
     "disk_cache": Setting(True, "keep compiled kernels on disk"),
-    "disk_cache_bytes": Setting(512 * _MIB, "size of the kernel cache, beyond which the least used go", least=1),
+    "disk_cache_bytes": Setting(
+        512 * _MIB, "size of the kernel cache, beyond which the least used go", least=1
+    ),
+    "verify": Setting(False, "check the IR after each pass"),
     "log": Setting("", "what to log: 'ir' prints the IR after each pass"),
 }
 
@@ -56,6 +59,7 @@ class Config:
     cache_dir: str
     disk_cache: bool
     disk_cache_bytes: int
+    verify: bool
     log: str
 
     def __init__(self) -> None:
@@ -126,12 +130,23 @@ def _parsed(name: str, setting: Setting, text: str) -> bool | int | str:
     kind = type(setting.default)
     value: Any = text
     if kind is bool:
-        words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+        words = {
+            "1": True,
+            "true": True,
+            "yes": True,
+            "on": True,
+            "0": False,
+            "false": False,
+            "no": False,
+            "off": False,
+        }
         value = words.get(text.strip().lower())
         if value is None and text.strip() == "":
             value = setting.default
         if value is None:
-            raise ValueError(f"[config] expected 1 or 0 for the environment variable {variable}, given {text!r}")
+            raise ValueError(
+                f"[config] expected 1 or 0 for the environment variable {variable}, given {text!r}"
+            )
     elif kind is int:
         try:
             value = int(text) if text.strip() else setting.default

@@ -14,7 +14,14 @@ from .ops.errors import ArgumentError, NotSupported
 from .ops.host import from_array, values
 
 # What NumPy's calls may carry that has no meaning for tensors, and the only values that change nothing.
-_IGNORED: dict[str, Any] = {"order": None, "subok": None, "like": None, "casting": None, "signature": None, "sig": None}
+_IGNORED: dict[str, Any] = {
+    "order": None,
+    "subok": None,
+    "like": None,
+    "casting": None,
+    "signature": None,
+    "sig": None,
+}
 
 
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:

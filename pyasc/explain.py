@@ -8,12 +8,13 @@ from .backend.base import Executable
 from .backend.ir import format_kernel
 from .lazy import evaluate
 from .lazy.cache import kernels as kernel_cache
+from .lazy.format import format_tape
 from .lazy.lower import LoweredKernel, lower
 from .lazy.schedule import Schedule, Step, schedule
 from .lazy.simplify import Graph, Value, simplify
 from .ops import _graph
-from .ops._graph import Node, Tape, TensorBase
-from .ops.primitives import LEAF, SCALAR, VIEW
+from .ops._graph import Node, TensorBase
+from .ops.primitives import SCALAR, VIEW
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Explanation:
         self.kernels: list[KernelInfo] = []
         if pending:
             tape = _graph.linearise(pending, keep_held)
-            self.trace = tuple(_trace(tape))
+            self.trace = tuple(format_tape(tape).splitlines())
             cut = schedule(simplify(tape), evaluate.backend())
             self.kernels = [_describe(cut, step) for step in cut.steps]
         self.bytes_moved = sum(k.bytes_read + k.bytes_written for k in self.kernels)
@@ -157,27 +158,6 @@ def explain(*tensors: TensorBase) -> Explanation:
         if not isinstance(tensor, TensorBase):
             raise TypeError(f"[explain] expected tensors, given {type(tensor).__name__}")
     return Explanation([evaluate.owner(t).node for t in tensors])
-
-
-def _trace(tape: Tape) -> list[str]:
-    lines = []
-    for position, node in enumerate(tape.nodes):
-        if node.primitive in (LEAF, SCALAR):
-            continue
-        operands = []
-        for o in tape.operands(position):
-            operand = tape.nodes[o]
-            if operand.primitive is SCALAR:
-                operands.append(repr(operand.value))
-            elif operand.primitive is LEAF:
-                operands.append(f"array{list(operand.shape)}")
-            else:
-                operands.append(f"%{o}")
-        attrs = f" {node.attrs}" if node.attrs else ""
-        lines.append(
-            f"%{position} = {node.primitive.name}{attrs} {', '.join(operands)} : {node.dtype.name}{list(node.shape)}"
-        )
-    return lines
 
 
 def _describe(cut: Schedule, step: Step) -> KernelInfo:

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 globals().update(registry.public("random"))
 
-__all__ = ["Generator", *registry.public("random")]  # noqa: PLE0604
+__all__ = ["Generator", *registry.public("random")]

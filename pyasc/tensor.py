@@ -25,8 +25,9 @@ Array = NDArray[Any]
 class Tensor(TensorBase):
     """An n-dimensional array whose operations are recorded, and run when a value is needed.
 
-    Tensors are made by functions such as `asarray`, `zeros` and `arange`. What needs values is a sync point: ``print``,
-    ``float(x)``, ``bool(x)``, ``x.numpy()``, ``x.tolist()``, iterating over one axis, export through DLPack.
+    Tensors are made by functions such as `asarray`, `zeros` and `arange`. What needs values is a sync point:
+    ``print``, ``float(x)``, ``bool(x)``, ``x.numpy()``, ``x.tolist()``, iterating over one axis, export
+    through DLPack.
     """
 
     __slots__ = ()
@@ -97,7 +98,8 @@ class Tensor(TensorBase):
     def numpy(self) -> Array:
         """The values as a read-only NumPy array on the same memory. A sync point.
 
-        The array never changes: writes to the tensor make a new version. ``numpy.array(x)`` gives a copy to write to.
+        The array never changes: writes to the tensor make a new version. ``numpy.array(x)`` gives a copy to
+        write to.
         """
         owner = self if self.base is None else self.base
         node = owner.node
@@ -112,7 +114,10 @@ class Tensor(TensorBase):
             return array.reshape(-1)[:0].reshape(self.shape)
         size = self.dtype.itemsize
         return np.lib.stride_tricks.as_strided(
-            array.reshape(-1)[self.offset :], self.shape, tuple(s * size for s in self.strides), writeable=False
+            array.reshape(-1)[self.offset :],
+            self.shape,
+            tuple(s * size for s in self.strides),
+            writeable=False,
         )
 
     def tolist(self) -> Any:
@@ -140,7 +145,10 @@ class Tensor(TensorBase):
         values = self.numpy()
         if dtype is not None and values.dtype != dtype:
             if copy is False:
-                raise ArgumentError(f"[__array__] expected dtype {values.dtype.name} for copy=False, given {np.dtype(dtype).name}")
+                raise ArgumentError(
+                    f"[__array__] expected dtype {values.dtype.name} for copy=False, "
+                    f"given {np.dtype(dtype).name}"
+                )
             return values.astype(dtype)
         return values.copy() if copy else values
 
@@ -167,10 +175,14 @@ class Tensor(TensorBase):
         """
         values = self.numpy()
         if values.dtype.kind == "V":
-            raise BufferError("[__dlpack__] expected a dtype that DLPack exports through NumPy, given bfloat16; cast to float32")
+            raise BufferError(
+                "[__dlpack__] expected a dtype that NumPy exports, given bfloat16; cast to float32"
+            )
         if copy or max_version is None or max_version < (1, 0):
             if copy is False:
-                raise BufferError("[__dlpack__] expected a consumer of DLPack 1.0 for copy=False: the memory is read-only")
+                raise BufferError(
+                    "[__dlpack__] expected a consumer of DLPack 1.0 for copy=False: the memory is read-only"
+                )
             return values.copy().__dlpack__()
         return values.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)  # type: ignore[arg-type]
 
@@ -191,7 +203,9 @@ class Tensor(TensorBase):
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.shape != ():
-            raise DtypeError(f"[index] expected a 0-d tensor of integers, given shape {self.shape} of {self.dtype.name}")
+            raise DtypeError(
+                f"[index] expected a 0-d tensor of integers, given shape {self.shape} of {self.dtype.name}"
+            )
         return int(self.numpy().item())
 
     def _single(self, kind: str) -> Any:
@@ -232,7 +246,9 @@ class Tensor(TensorBase):
         if self.shape == ():
             return format(self.item(), spec)
         if spec:
-            raise DtypeError(f"[format] expected a 0-d tensor for the format {spec!r}, given shape {self.shape}")
+            raise DtypeError(
+                f"[format] expected a 0-d tensor for the format {spec!r}, given shape {self.shape}"
+            )
         return str(self)
 
     # --- copies ---
@@ -319,7 +335,10 @@ def _operators(entry: Operation) -> Iterator[tuple[str, Callable[..., Any]]]:
         if made is NotImplemented:
             return made
         if made.shape != self.shape:
-            raise ShapeError(f"[{entry.name}] expected a result of shape {self.shape} to write in place, given {made.shape}")
+            raise ShapeError(
+                f"[{entry.name}] expected a result of shape {self.shape} to write in place, "
+                f"given {made.shape}"
+            )
         if self.base is None and made.dtype is self.dtype:
             self.node = made.node
         else:

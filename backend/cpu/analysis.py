@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..ir import Access, Kernel, Stride
+from ..ir import Access, Binding, Kernel, Stride
 
 # An integer value is one of these along the lane axis; anything else is None.
 UNIFORM, CONSECUTIVE = 0, 1
@@ -24,6 +24,13 @@ def with_axis(kernel: Kernel) -> Kernel:
         for i in kernel.body
     )
     return replace(kernel, parallel=1, accesses=accesses, body=body)
+
+
+def binding_with_axis(kernel: Kernel, binding: Binding) -> Binding:
+    """The binding of `with_axis(kernel)`."""
+    if kernel.parallel:
+        return binding
+    return Binding((1, *binding.extents), tuple((0, *s) for s in binding.strides), binding.offsets)
 
 
 class Analysis:

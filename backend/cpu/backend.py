@@ -13,15 +13,17 @@ import numpy as np
 from llvmlite import binding as llvm
 from llvmlite import ir
 
+from ...ops.primitives import PRIMITIVES, Kind
 from ..base import Executable, Launch, Phase
 from ..ir import Binding, Kernel, Stride
 from . import primitives
 from .blas import matmul
-from .analysis import Analysis, with_axis
+from .analysis import Analysis, binding_with_axis, with_axis
 from .columns import Columns
 from .elementwise import Elementwise
 from .nest import Nest
 from .rows import Rows
+from .split import Split
 from .target import Target
 from .tuning import Tuning, choose
 from .units import Strategy
@@ -51,14 +53,20 @@ class Compiled:
         self._code = _Code(kernel, tuning, target)
         self._addresses = _link(code, self._code.strategy.phases)
 
+    def fits(self, binding: Binding) -> bool:
+        """Whether the strides are those that the kernel was tuned for."""
+        return self._code.fits(binding)
+
     def bind(self, binding: Binding) -> Launch:
         """The launch for these sizes.
 
         Raises
         ------
         ValueError
-            If the strides are not what the kernel was tuned for.
+            If the binding does not fit the tuning.
         """
+        if not self._code.fits(binding):
+            raise ValueError("the kernel was tuned for other strides")
         return self._code.bind(binding, self._addresses)
 
     def source(self, form: str) -> str:
@@ -76,11 +84,12 @@ class _Code:
     """The strategy for a kernel, with the order of its integer arguments."""
 
     def __init__(self, kernel: Kernel, tuning: Tuning, target: Target) -> None:
+        self.original = kernel
         self.kernel = with_axis(kernel)
-        self.added_axis = self.kernel is not kernel
         self.tuning = tuning
         self.target = target
-        self.strategy = STRATEGIES[tuning.strategy](self.kernel, tuning)
+        chosen = Split if tuning.split >= 0 else STRATEGIES[tuning.strategy]
+        self.strategy: Strategy = chosen(self.kernel, tuning)
         names = [f"extent.{k}" for k in range(self.kernel.rank)]
         names += [
             f"stride.{n}.{k}"
@@ -97,19 +106,20 @@ class _Code:
         module.triple = self.target.triple
         analysis = Analysis(self.kernel)
 
-        def begin(name: str) -> Nest:
-            return Nest(module, name, analysis, self.tuning, self.target, self.integers)
+        def begin(name: str, tuning: Tuning = self.tuning) -> Nest:
+            return Nest(module, name, analysis, tuning, self.target, self.integers)
 
         self.strategy.emit(begin)
         return module
 
+    def fits(self, binding: Binding) -> bool:
+        """Whether a binding keeps what the tuning promises."""
+        strides = binding_with_axis(self.original, binding).strides
+        return all(strides[anchor][self.tuning.lane] == stride for anchor, stride in self.tuning.strides)
+
     def bind(self, binding: Binding, addresses: tuple[int, ...]) -> Launch:
-        if self.added_axis:
-            binding = Binding((1, *binding.extents), tuple((0, *s) for s in binding.strides), binding.offsets)
-        kernel, tuning = self.kernel, self.tuning
-        for anchor, stride in tuning.strides:
-            if binding.strides[anchor][tuning.lane] != stride:
-                raise ValueError(f"tuned for stride {stride}, bound to {binding.strides[anchor][tuning.lane]}")
+        binding = binding_with_axis(self.original, binding)
+        kernel = self.kernel
         bound = self.strategy.bind(binding)
         sizes = [kernel.operands[a.operand].dtype.itemsize for a in kernel.accesses]
         values = {f"extent.{k}": e for k, e in enumerate(binding.extents)} | bound.integers
@@ -138,6 +148,13 @@ def _optimised(module: ir.Module, machine: llvm.TargetMachine) -> llvm.ModuleRef
     passes.add_always_inliner_pass()
     passes.run(parsed, builder)
     return parsed
+
+
+def _compile(kernel: Kernel, tuning: Tuning, target: Target) -> bytes:
+    """The object file of a kernel."""
+    with _lock:
+        machine = target.machine()
+        return bytes(machine.emit_object(_optimised(_Code(kernel, tuning, target).module(), machine)))
 
 
 def llvm_version() -> str:
@@ -205,7 +222,9 @@ class CPU:
 
     def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
         """Whether there is code for a primitive computed in a dtype."""
-        return primitives.supports(op, dtype, attrs)
+        if PRIMITIVES[op].kind is Kind.ELEMENTWISE:
+            return primitives.supports(op, dtype, attrs)
+        return dtype.kind in "biuf" or dtype.name == "bfloat16"
 
     def fingerprint(self) -> str:
         """Target, features and generator version."""
@@ -214,7 +233,7 @@ class CPU:
     def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Compiled, bytes]:
         """Compile a kernel; also the object code from which `load` restores it."""
         assert isinstance(tuning, Tuning)
-        code = self.object_code(kernel, tuning)
+        code = _compile(kernel, tuning, self.target)
         return Compiled(kernel, tuning, self.target, code), code
 
     def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Compiled:
@@ -227,12 +246,6 @@ class CPU:
         """
         assert isinstance(tuning, Tuning)
         return Compiled(kernel, tuning, self.target, code)
-
-    def object_code(self, kernel: Kernel, tuning: Tuning) -> bytes:
-        """The object file of a kernel, for the backend's target."""
-        with _lock:
-            machine = self.target.machine()
-            return bytes(machine.emit_object(_optimised(_Code(kernel, tuning, self.target).module(), machine)))
 
     def tune(self, kernel: Kernel, binding: Binding) -> Tuning:
         """The choices made for representative sizes."""

@@ -103,7 +103,7 @@ class Elementwise:
         self.tuning = tuning
         self.analysis = Analysis(kernel)
 
-    def emit(self, begin: Callable[[str], Nest]) -> None:
+    def emit(self, begin: Callable[..., Nest]) -> None:
         nest = begin(self.phases[0])
         instructions = self.analysis.closure(self.analysis.stores)
         nest.start(accesses_of(self.kernel, instructions))

@@ -98,19 +98,15 @@ class Emitter:
         result: ir.Type,
         args: Sequence[ir.Value],
         body: Callable[[Emitter, Sequence[ir.Value]], ir.Value],
-        inline: bool,
     ) -> ir.Value:
-        """Call a private function of the module, which ``body`` emits on the first call.
-
-        Whatever needs branches goes here, so that emission never leaves the caller's basic block.
-        """
+        """Call a private function of the module, which ``body`` emits on the first call: seldom-run code."""
         name = f"{name}.{self.width}"
         function = self.module.globals.get(name)
         if function is None:
             function = ir.Function(self.module, ir.FunctionType(result, [a.type for a in args]), name)
             function.linkage = "internal"
             function.attributes.add("nounwind")
-            function.attributes.add("alwaysinline" if inline else "noinline")
+            function.attributes.add("noinline")
             builder = ir.IRBuilder(function.append_basic_block())
             inner = Emitter(builder, self.module, self.width, self.target)
             builder.ret(body(inner, function.args))

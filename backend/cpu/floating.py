@@ -3,67 +3,55 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from llvmlite import ir
-
-from .emitter import F32, Emitter, Lanes, element_bits, fma
+from .emitter import F32, I1, Lanes, fma
 
 
 def maximum(a: Lanes, b: Lanes) -> Lanes:
-    """The larger; NaN if either is, and the first of equals."""
-    return b.is_nan().where(b, (b > a).where(b, a))
+    """The larger; NaN if either is, and the second of equals."""
+    return a.is_nan().where(a, (a > b).where(a, b))
 
 
 def minimum(a: Lanes, b: Lanes) -> Lanes:
-    return b.is_nan().where(b, (b < a).where(b, a))
+    return a.is_nan().where(a, (a < b).where(a, b))
 
 
-def _remainder_loop(context: Emitter, args: Sequence[ir.Value]) -> ir.Value:
+def _modulo(x: Lanes, y: Lanes) -> Lanes:
     """``x mod y`` for ``0 <= x`` finite and ``0 < y``, exactly.
 
     For q the rounded and truncated quotient, x - q * y is a float and fma gives it, whether q is
     right or not; where it is negative, its magnitude goes on with the sign noted.
     """
-    builder = context.builder
-    y = Lanes(context, args[1])
+    context, builder = x.context, x.context.builder
     far = 2.0**90 if y.element == F32 else 2.0**600  # keeps the quotient finite
     start = builder.block
-    head, body, done = (builder.append_basic_block() for _ in range(3))
+    head, body, done = (builder.append_basic_block(name) for name in ("modulo", "subtract", "reduced"))
     builder.branch(head)
     builder.position_at_end(head)
-    x_phi = builder.phi(args[0].type)
-    flipped_phi = builder.phi(context.vector(ir.IntType(1)))
-    x, flipped = Lanes(context, x_phi), Lanes(context, flipped_phi)
-    active = x >= y
+    phis = builder.phi(x.value.type), builder.phi(context.vector(I1))
+    rest, flipped = (Lanes(context, phi) for phi in phis)
+    active = rest >= y
     builder.cbranch(active.any(), body, done)
     builder.position_at_end(body)
     divisor = y
     for _ in range(2):
         larger = divisor * far
-        divisor = (x >= larger).where(larger, divisor)
-    rest = fma(-(x / divisor).trunc(), divisor, x)
-    following = active.where(abs(rest), x)
-    signs = flipped ^ (active & (rest < 0.0))
+        divisor = (rest >= larger).where(larger, divisor)
+    less = fma(-(rest / divisor).trunc(), divisor, rest)
+    following = active.where(abs(less), rest), flipped ^ (active & (less < 0.0))
     builder.branch(head)
-    for phi, first, then in (
-        (x_phi, args[0], following),
-        (flipped_phi, context.constant(ir.IntType(1), 0), signs),
-    ):
-        phi.add_incoming(first, start)
+    for phi, first, then in zip(phis, (x, context.lanes(I1, 0)), following, strict=True):
+        phi.add_incoming(first.value, start)
         phi.add_incoming(then.value, body)
     builder.position_at_end(done)
-    return (flipped & (x > 0.0)).where(y - x, x).value
+    return (flipped & (rest > 0.0)).where(y - rest, rest)
 
 
 def fmod(a: Lanes, b: Lanes) -> Lanes:
     """C's ``fmod``: exact, with the sign of the dividend."""
-    context = a.context
     x, y = abs(a), abs(b)
     valid = (x < math.inf) & (y > 0.0)
-    args = [valid.where(x, 0.0).value, valid.where(y, 1.0).value]
-    name = f"remainder.f{element_bits(a.element)}"
-    r = Lanes(context, context.function(name, a.value.type, args, _remainder_loop, inline=False))
+    r = _modulo(valid.where(x, 0.0), valid.where(y, 1.0))
     return valid.where(r.copysign(a), math.nan)
 
 

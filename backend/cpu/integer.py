@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from llvmlite import ir
-
 from .emitter import F32, F64, I8, I32, I64, Emitter, Lanes
 
 
@@ -51,23 +47,22 @@ def fmod(a: Lanes, b: Lanes, signed: bool) -> Lanes:
     return _quotient(a, b, signed)[1]
 
 
-def _power_by_squaring(context: Emitter, args: Sequence[ir.Value]) -> ir.Value:
+def _power_by_squaring(x: Lanes, y: Lanes) -> Lanes:
     """Square and multiply until no lane has exponent bits left."""
-    builder = context.builder
+    context, builder = x.context, x.context.builder
     start = builder.block
-    head, body, done = (builder.append_basic_block() for _ in range(3))
+    head, body, done = (builder.append_basic_block(name) for name in ("power", "square", "powered"))
     builder.branch(head)
     builder.position_at_end(head)
-    base, exponent, result = (builder.phi(args[0].type) for _ in range(3))
-    values = [Lanes(context, v) for v in (base, exponent, result)]
-    builder.cbranch(values[1].differs(0).any(), body, done)
+    phis = [builder.phi(x.value.type) for _ in range(3)]
+    base, exponent, result = (Lanes(context, phi) for phi in phis)
+    builder.cbranch(exponent.differs(0).any(), body, done)
     builder.position_at_end(body)
-    b, e, r = values
-    following = (b * b, e.shift_right_logical(1), (e & 1).differs(0).where(r * b, r))
+    multiplied = (exponent & 1).differs(0).where(result * base, result)
+    following = (base * base, exponent.shift_right_logical(1), multiplied)
     builder.branch(head)
-    initial = (args[0], args[1], context.constant(args[0].type.element, 1))
-    for phi, first, then in zip((base, exponent, result), initial, following, strict=True):
-        phi.add_incoming(first, start)
+    for phi, first, then in zip(phis, (x, y, x.like(1)), following, strict=True):
+        phi.add_incoming(first.value, start)
         phi.add_incoming(then.value, body)
     builder.position_at_end(done)
     return result
@@ -75,17 +70,10 @@ def _power_by_squaring(context: Emitter, args: Sequence[ir.Value]) -> ir.Value:
 
 def power(x: Lanes, y: Lanes, signed: bool) -> Lanes:
     """``x**y`` modulo the width; for a negative exponent ``1 / x**-y`` toward zero, and 0 of 0."""
-    context, bits = x.context, x.element.width
-
-    def positive(x: Lanes, y: Lanes) -> Lanes:
-        name, kind = f"power.i{bits}", x.value.type
-        result = context.function(name, kind, [x.value, y.value], _power_by_squaring, inline=False)
-        return Lanes(context, result)
-
     if not signed:
-        return positive(x, y)
+        return _power_by_squaring(x, y)
     negative = y < 0
-    magnitude = positive(x, negative.where(y & 1, y))
+    magnitude = _power_by_squaring(x, negative.where(y & 1, y))
     unit = x.equals(1) | x.equals(-1)
     return (negative & ~unit).where(0, magnitude)
 

@@ -410,7 +410,8 @@ class Nest:
             condition = b.and_(condition, self._scope.mask)
         bits = b.bitcast(condition, ir.IntType(self.lanes))
         bad = b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
-        with self.when(bad):
+        fresh = b.icmp_signed("==", b.load(self.status, typ=I64), i64(0))
+        with self.when(b.and_(bad, fresh)):
             lane = b.cttz(bits, ir.Constant(I1, 1))
             lane = b.zext(lane, I64) if self.lanes < 64 else lane
             b.store(i64(INDEX_FAULT), self.status)

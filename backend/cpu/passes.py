@@ -10,6 +10,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...ops.primitives import PRIMITIVES
+from ..ir import Kernel
 from . import primitives
 from .analysis import Analysis
 from .emitter import Emitter
@@ -17,6 +18,7 @@ from .nest import I64, Nest, Scope, i64
 
 Dtype = np.dtype[Any]
 INT64 = np.dtype(np.int64)
+UINT8 = np.dtype(np.uint8)
 FLOAT32 = np.dtype(np.float32)
 
 # Elements taken into one accumulator before it is set aside and a new one begun. It keeps long float32 sums
@@ -131,17 +133,21 @@ class Accumulator:
         self.how: str = self.instr.attrs[0]
         self.arg = self.instr.args[0]
         self.source = body[self.arg].dtype
-        self.positions = self.how in ("argmax", "argmin")
-        self.dtype = self.source
-        if self.source.itemsize == 2 and self.source.kind in "fV":
-            self.dtype = FLOAT32
-        elif self.source.kind == "b" and self.positions:
-            self.dtype = np.dtype(np.uint8)
+        self.dtypes = self.state_dtypes(nest.kernel, reduce)
+        self.dtype = self.dtypes[0]
+        self.positions = len(self.dtypes) > 1
 
-    @property
-    def dtypes(self) -> tuple[Dtype, ...]:
-        """Of the parts of the state."""
-        return (self.dtype, INT64) if self.positions else (self.dtype,)
+    @staticmethod
+    def state_dtypes(kernel: Kernel, reduce: int) -> tuple[Dtype, ...]:
+        """The dtypes of the parts of the state."""
+        instr = kernel.body[reduce]
+        dtype = kernel.body[instr.args[0]].dtype
+        positions = instr.attrs[0] in ("argmax", "argmin")
+        if dtype.itemsize == 2 and dtype.kind in "fV":
+            dtype = FLOAT32
+        elif dtype.kind == "b" and positions:
+            dtype = UINT8
+        return (dtype, INT64) if positions else (dtype,)
 
     @property
     def parts(self) -> int:

@@ -1,7 +1,7 @@
 """LLVM code of every elementwise primitive, over vectors of any width.
 
-Values are ``<width x register type>``. Nothing here leaves the basic block it is called in: what needs
-branches is a private function of the module.
+Values are ``<width x register type>``. Emission may end in another basic block than it began in: what comes
+after goes on where the builder stands.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ def emit(
         return _INTEGER[op](computed.kind == "i", *operands).value
     if op == "nextafter":
         return _nextafter(operands[0], operands[1], computed).value
+    if op in ("max", "min") and computed == np.float16:
+        operands.reverse()  # where NumPy gives the first of equals: 0 and -0
     if op in _EXACT:
         return _EXACT[op](*operands).value
     return rounded(_FLOAT[op](*operands), dtype).value
@@ -144,7 +146,8 @@ def _nextafter(x: Lanes, y: Lanes, dtype: Dtype) -> Lanes:
         after = from_bits16(x.context, floating.nextafter(x, y, bits16(x, dtype)), dtype)
     else:
         after = floating.nextafter(x, y, x.bits()).as_element(x.element)
-    return x.unordered(y).where(math.nan, x.equals(y).where(y, after))
+    equal = x if dtype == np.float16 else y  # NumPy's choice between 0 and -0
+    return x.unordered(y).where(math.nan, x.equals(y).where(equal, after))
 
 
 def _ordered(a: Lanes, b: Lanes, signed: bool) -> Lanes:

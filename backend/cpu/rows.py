@@ -172,7 +172,7 @@ class Rows:
         self.analysis = Analysis(kernel)
         self.passes = Passes(self.analysis, tuning.keep)
 
-    def emit(self, begin: Callable[[str], Nest]) -> None:
+    def emit(self, begin: Callable[..., Nest]) -> None:
         nest = begin(self.phases[0])
         passes = self.passes
         instructions = [n for s in range(passes.count) for n in [*passes.outer[s], *passes.inner(s)]]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from .emitter import F32, F64, I1, I32, I64, Emitter, Lanes, fma, polynomial
+from .emitter import F32, F64, I32, I64, Emitter, Lanes, fma, polynomial
 
 # Adding and subtracting this rounds a float32 below 2**22 to an integer, which then stands in
 # the low bits of the sum.
@@ -256,7 +256,7 @@ _TURNS = bytes.fromhex("0028BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F98")
 
 
 def _phase(x: Lanes) -> Lanes:
-    """``x / (2 pi)`` modulo 1, as 64 bits after the binary point, for ``abs(x) >= 2**16``.
+    """``x / (2 pi)`` modulo 1, as 64 bits after the binary point, for ``abs(x) >= 2**16``, in one lane.
 
     Payne and Hanek, "Radian reduction for trigonometric functions" (1983): the significand is
     multiplied by only those 96 bits of 1 / (2 pi) that reach the 64 wanted.
@@ -272,21 +272,14 @@ def _phase(x: Lanes) -> Lanes:
     bits = abs(x).bits()
     start = (bits >> 23) - 142  # the exponent of the significand's last bit, plus the eight zeros
     significand = (((bits & 0x7FFFFF) | 0x800000) << (start & 7)).cast(I64)
-    row = (start >> 3).at_least(0).at_most(len(_TURNS) - 12)  # lanes that need none of this stay inside
-    first = builder.insert_element(
-        ir.Constant(context.vector(I64), ir.Undefined), builder.ptrtoint(table, I64), ir.Constant(I32, 0)
-    )
-    base = builder.shuffle_vector(first, first, ir.Constant(context.vector(I32), None))
+    zero = ir.Constant(I32, 0)
+    row = builder.extract_element((start >> 3).value, zero)
+    vector = ir.Constant(context.vector(I32), ir.Undefined)
 
     def product(offset: int) -> Lanes:
-        address = Lanes(context, base) + ((row + offset) << 2).cast(I64)
-        pointers = builder.inttoptr(address.value, context.vector(ir.PointerType()))
-        full = context.constant(I1, 1)
-        name = f"llvm.masked.gather.v{context.width}i32.v{context.width}p0"
-        words = context.intrinsic(
-            name, context.vector(I32), pointers, ir.Constant(I32, 4), full, context.constant(I32, 0)
-        )
-        return significand * Lanes(context, words).cast(I64, signed=False)
+        place = builder.gep(table, [zero, builder.add(row, ir.Constant(I32, offset))])
+        word = builder.insert_element(vector, builder.load(place), zero)
+        return significand * Lanes(context, word).cast(I64, signed=False)
 
     phase = (product(0) << 32) + product(4) + product(8).shift_right_logical(32)
     return (x < 0.0).where(-phase, phase)
@@ -300,28 +293,63 @@ def _radians(phase: Lanes) -> Lanes:
 Unary = Callable[[Lanes], Lanes]
 
 
+def _is_far(x: Lanes) -> Lanes:
+    a = abs(x)
+    return (a >= _FAR) & (a < math.inf)
+
+
+def _far_lanes(far: Unary) -> Callable[[Emitter, Sequence[ir.Value]], ir.Value]:
+    """A loop over the lanes of x that puts ``far`` where x is far from 0 into y: little code, seldom run."""
+
+    def body(context: Emitter, args: Sequence[ir.Value]) -> ir.Value:
+        builder = context.builder
+        zero, vector = ir.Constant(I32, 0), args[0].type
+        places = [builder.alloca(ir.ArrayType(F32, context.width)) for _ in args]
+        for value, place in zip(args, places, strict=True):
+            builder.store(value, builder.bitcast(place, vector.as_pointer()), align=4)
+        start = builder.block
+        names = ("loop", "reduce", "next", "done")
+        loop, reduce, following, done = (builder.append_basic_block(n) for n in names)
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        lane = builder.phi(I32)
+        one = Emitter(builder, context.module, 1, context.target)
+        undefined = ir.Constant(one.vector(F32), ir.Undefined)
+        loaded = builder.load(builder.gep(places[0], [zero, lane]))
+        x = Lanes(one, builder.insert_element(undefined, loaded, zero))
+        builder.cbranch(_is_far(x).any(), reduce, following)
+        builder.position_at_end(reduce)
+        y = builder.extract_element(far(x).value, zero)
+        builder.store(y, builder.gep(places[1], [zero, lane]))
+        builder.branch(following)
+        builder.position_at_end(following)
+        after = builder.add(lane, ir.Constant(I32, 1))
+        lane.add_incoming(zero, start)
+        lane.add_incoming(after, following)
+        end = ir.Constant(I32, context.width)
+        builder.cbranch(builder.icmp_unsigned("<", after, end), loop, done)
+        builder.position_at_end(done)
+        return builder.load(builder.bitcast(places[1], vector.as_pointer()), align=4)
+
+    return body
+
+
 def _periodic(name: str, near: Unary, far: Unary) -> Unary:
     """The function ``near``, with ``far`` in the lanes far from 0 where a branch finds any."""
-
-    def both(context: Emitter, args: Sequence[ir.Value]) -> ir.Value:
-        x = Lanes(context, args[0])
-        y, builder = near(x), context.builder
-        a = abs(x)
-        is_far = (a >= _FAR) & (a < math.inf)
-        start = builder.block
-        with builder.if_then(is_far.any(), likely=False):
-            distant = context.function(
-                f"{name}.far", args[0].type, args, lambda c, v: far(Lanes(c, v[0])).value, inline=False
-            )
-            chosen = is_far.where(Lanes(context, distant), y).value
-            taken = builder.block
-        result = builder.phi(args[0].type)
-        result.add_incoming(y.value, start)
-        result.add_incoming(chosen, taken)
-        return result
+    distant = _far_lanes(far)
 
     def function(x: Lanes) -> Lanes:
-        return Lanes(x.context, x.context.function(name, x.value.type, [x.value], both, inline=True))
+        context, builder = x.context, x.context.builder
+        y = near(x)
+        some = _is_far(x).any()
+        start = builder.block
+        with builder.if_then(some, likely=False):
+            changed = context.function(f"{name}.far", y.value.type, [x.value, y.value], distant)
+            taken = builder.block
+        result = builder.phi(y.value.type)
+        result.add_incoming(y.value, start)
+        result.add_incoming(changed, taken)
+        return Lanes(context, result)
 
     return function
 

@@ -22,9 +22,9 @@ _LN2_LOW = 2.3190468138462996e-17
 
 # (e^r - 1 - r) / r^2 on |r| <= ln(2) / 2
 _EXP = (
-    0.5000000000000067, 0.16666666666676164, 0.041666666666004416, 0.008333333326956266,
-    0.0013888889087917784, 0.00019841284035227697, 2.4801341103212545e-05, 2.754442422548881e-06,
-    2.768460033453876e-07, 2.9196821601301512e-08,
+    0.5, 0.16666666666666724, 0.04166666666666719, 0.008333333333282024, 0.001388888888846199,
+    0.00019841269987899403, 2.480158838013036e-05, 2.7557141792589964e-06, 2.755624470662901e-07,
+    2.5144344938073227e-08, 2.1258659244425433e-09,
 )  # fmt: skip
 # (log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2, on |s| <= 0.1716
 _LOG = (
@@ -40,8 +40,12 @@ def exp(x: Lanes) -> Lanes:
     n = t - _ROUND
     r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
     y = fma(r * r, polynomial(r, _EXP), r) + 1.0
-    # Two factors, since 2**n itself may be out of range. The high bits of t fall off the left end.
     bits = t.bits()
+    context = x.context
+    if context.target.has_avx512:
+        name = f"llvm.ldexp.v{context.width}f64.v{context.width}i32"
+        return Lanes(context, context.intrinsic(name, y.value.type, y.value, bits.cast(I32).value))
+    # Two factors, since 2**n itself may be out of range. The high bits of t fall off the left end.
     half = bits.shift_right_logical(1)
     first = ((half << 52) + (1023 << 52)).as_element(F64)
     second = ((bits - half << 52) + (1023 << 52)).as_element(F64)
@@ -104,7 +108,7 @@ def library(name: str, *operands: Lanes) -> Lanes:
             result = builder.insert_element(result, value, lane)
         return result
 
-    return Lanes(context, context.function(f"{name}.lanes", kind, args, lane_by_lane, inline=False))
+    return Lanes(context, context.function(f"{name}.lanes", kind, args, lane_by_lane))
 
 
 def _formula_or_library(name: str, formula: Callable[[Lanes], Lanes]) -> Callable[..., Lanes]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
+from ...ops.primitives import PRIMITIVES
 from ..ir import Binding, Kernel, Stride
+from .analysis import binding_with_axis, with_axis
 from .target import Target
 
 
@@ -50,9 +53,180 @@ class Tuning(NamedTuple):
         return next((s for a, s in self.strides if a == anchor), None)
 
 
+
+# Rough costs of one access of one vector of lanes, in vector instructions.
+_UNIT, _REVERSED, _UNIFORM, _PACKED = 1.0, 2.0, 0.25, 3.0
+_GATHER_LANE, _SCATTER_LANE = 1.2, 1.5
+# Strides up to this are worth loading whole vectors for, most of which is not wanted.
+_LARGEST_SPAN = 4
+# Instructions of a body up to which so many vectors are computed side by side.
+_UNROLL = ((8, 4), (28, 2), (96, 1))
+# Outputs together at least so large are written past the caches.
+_STREAMING_BYTES = 32 << 20
+# Reductions with fewer units of work than this are cut into pieces if that makes pieces of some size.
+_FEW_UNITS = 48
+_LONG_ROW = 1 << 16
+# Of a row's values kept between passes, and of a block of columns'.
+_KEPT_BYTES = 256 << 10
+
+
 def choose(kernel: Kernel, binding: Binding, target: Target) -> Tuning:
     """Choose for representative sizes."""
-    sizes = [i.dtype.itemsize for i in kernel.body if i.op != "store"]
-    width = target.lanes(8 * max(sizes, default=4))
-    lane = max(kernel.parallel, 1) - 1
-    return Tuning("elementwise", lane, lane - 1, width, 2)
+    kernel, binding = with_axis(kernel), binding_with_axis(kernel, binding)
+    return _Choice(kernel, binding, target).tuning()
+
+
+class _Choice:
+    def __init__(self, kernel: Kernel, binding: Binding, target: Target) -> None:
+        self.kernel = kernel
+        self.binding = binding
+        self.target = target
+        self.width = self._width()
+        self.arithmetic = sum(PRIMITIVES[i.op].cost for i in kernel.body if i.op in PRIMITIVES)
+
+    def _width(self) -> int:
+        """Lanes: a register of the widest dtype computed in, two or more of it where bytes are mixed in."""
+        sizes = []
+        for instr in self.kernel.body:
+            wide = instr.dtype.itemsize == 2 and instr.dtype.kind in "fV"
+            if instr.op != "store":
+                sizes.append(4 if wide else instr.dtype.itemsize)
+        widest, narrowest = max(sizes, default=4), min(sizes, default=4)
+        return max(self.target.lanes(8 * widest), self.target.lanes(8 * narrowest) // 4)
+
+    def tuning(self) -> Tuning:
+        kernel = self.kernel
+        lane = min(range(kernel.rank - 1, -1, -1), key=self._cost)
+        if not kernel.reduced:
+            return self._elementwise(lane)
+        tuning = Tuning(
+            "columns" if lane < kernel.parallel else "rows",
+            lane,
+            self._row_axis(lane, ()),
+            self.width,
+            self._unroll(),
+            self._strides(lane),
+        )
+        points = prod(self.binding.extents[kernel.parallel :])
+        vectors = self.width * max(1, tuning.unroll) if tuning.strategy == "columns" else 1
+        tuning = tuning._replace(keep=points * vectors * 4 <= _KEPT_BYTES * (2 if vectors > 1 else 1))
+        return self._split(tuning, points)
+
+    def _elementwise(self, lane: int) -> Tuning:
+        packed = tuple(
+            i.attrs[0] for i in self.kernel.body if i.op == "load" and self._packable(i.attrs[0], lane) is not None
+        )
+        row = self._row_axis(lane, packed)
+        packed = tuple(a for a in packed if self.kernel.accesses[a].layout[row] == Stride.UNIT)
+        return Tuning(
+            "elementwise",
+            lane,
+            row,
+            self.width,
+            self._unroll(),
+            self._strides(lane),
+            self._streaming(lane),
+            packed,
+        )
+
+    def _unroll(self) -> int:
+        count = sum(PRIMITIVES[i.op].cost if i.op in PRIMITIVES else 1 for i in self.kernel.body)
+        for most, unroll in _UNROLL:
+            if count <= most:
+                return unroll
+        return 0 if self.target.has_avx512 else 1
+
+    # --- the lane axis ------------------------------------------------------------------------------------
+
+    def _cost(self, lane: int) -> float:
+        """Estimated instructions for one point with the lanes along an axis."""
+        kernel, extents = self.kernel, self.binding.extents
+        total = self.arithmetic
+        for instr in kernel.body:
+            if instr.op in ("load", "store"):
+                total += self._access_cost(instr.attrs[0], lane, instr.op == "store")
+        vectors = -(-extents[lane] // self.width)
+        overhead = 8.0
+        if lane >= kernel.parallel:
+            # At the end of each row the lanes are reduced to one.
+            reduces = sum(1 for i in kernel.body if i.op == "reduce")
+            overhead += 3.0 * reduces * self.width.bit_length()
+        return (total * vectors + overhead) / extents[lane]
+
+    def _access_cost(self, access: int, lane: int, stores: bool) -> float:
+        layout = self.kernel.accesses[access].layout[lane]
+        if layout == Stride.ZERO:
+            return _UNIFORM
+        if layout == Stride.UNIT:
+            return _UNIT
+        if layout == Stride.NEGATIVE:
+            return _REVERSED
+        stride = self.binding.strides[access][lane]
+        if stores:
+            return _SCATTER_LANE * self.width
+        if 2 <= stride <= _LARGEST_SPAN:
+            return float(stride)
+        if self._packable(access, lane) is not None:
+            return _PACKED
+        return _GATHER_LANE * self.width
+
+    def _packable(self, access: int, lane: int) -> int | None:
+        """The axis along which an operand's neighbours lie, if it should be transposed to lie along the lanes."""
+        kernel, extents = self.kernel, self.binding.extents
+        layout = kernel.accesses[access].layout
+        if kernel.reduced or layout[lane] != Stride.ANY or extents[lane] < self.width // 2:
+            return None
+        if 2 <= self.binding.strides[access][lane] <= _LARGEST_SPAN:
+            return None
+        for axis in range(kernel.parallel):
+            if layout[axis] == Stride.UNIT and extents[axis] >= 8:
+                return axis
+        return None
+
+    def _row_axis(self, lane: int, packed: tuple[int, ...]) -> int:
+        """The axis looped over next to the lanes: where transposed operands lie, else the innermost other."""
+        others = [k for k in range(self.kernel.parallel) if k != lane]
+        if not others:
+            return -1
+        layouts = [self.kernel.accesses[a].layout for a in packed]
+        return max(others, key=lambda k: (sum(layout[k] == Stride.UNIT for layout in layouts), k))
+
+    def _strides(self, lane: int) -> tuple[tuple[int, int], ...]:
+        result = []
+        for n, access in enumerate(self.kernel.accesses):
+            stride = self.binding.strides[n][lane]
+            if access.anchor == n and access.layout[lane] == Stride.ANY and 2 <= stride <= _LARGEST_SPAN:
+                result.append((n, stride))
+        return tuple(result)
+
+    # --- stores and pieces ------------------------------------------------------------------------------
+
+    def _streaming(self, lane: int) -> tuple[int, ...]:
+        """Stores whose outputs are too large to be found in a cache later, and that the kernel does not read."""
+        kernel = self.kernel
+        read = {kernel.accesses[i.attrs[0]].operand for i in kernel.body if i.op in ("load", "gather")}
+        result = []
+        size = 0
+        for instr in kernel.body:
+            if instr.op == "store":
+                access = kernel.accesses[instr.attrs[0]]
+                points = prod(
+                    e for e, c in zip(self.binding.extents, access.layout, strict=True) if c != Stride.ZERO
+                )
+                if access.layout[lane] == Stride.UNIT and access.operand not in read:
+                    size += points * instr.dtype.itemsize
+                    result.append(instr.attrs[0])
+        return tuple(result) if size >= _STREAMING_BYTES and self.binding.extents[lane] >= 512 else ()
+
+    def _split(self, tuning: Tuning, points: int) -> Tuning:
+        kernel, extents = self.kernel, self.binding.extents
+        units = prod(extents[: kernel.parallel])
+        work = points
+        if tuning.strategy == "columns":
+            lanes = self.width * max(1, tuning.unroll)
+            units = units // extents[tuning.lane] * -(-extents[tuning.lane] // lanes)
+            work = points * lanes
+        if units >= _FEW_UNITS or work < _LONG_ROW:
+            return tuning
+        axis = max(range(kernel.parallel, kernel.rank), key=lambda k: (extents[k], k))
+        return tuning._replace(split=axis, keep=False)

@@ -75,8 +75,8 @@ class Strategy(Protocol):
 
     def __init__(self, kernel: Kernel, tuning: Tuning) -> None: ...
 
-    def emit(self, begin: Callable[[str], Nest]) -> None:
-        """Emit the phases into functions that `begin` starts."""
+    def emit(self, begin: Callable[..., Nest]) -> None:
+        """Emit the phases into functions that ``begin(name[, tuning])`` starts."""
 
     def bind(self, binding: Binding) -> Bound:
         """The work for these sizes."""

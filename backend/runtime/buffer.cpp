@@ -42,7 +42,8 @@ PyObject* buffer_repr(PyObject* self) {
 PyGetSetDef buffer_properties[] = {
     {"nbytes", get_nbytes, nullptr, nullptr, nullptr},
     {"address", get_address, nullptr, nullptr, nullptr},
-    {"exported", get_exported, nullptr, "Whether something outside the library looks at the memory.", nullptr},
+    {"exported", get_exported, nullptr, "Whether something outside the library looks at the memory.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

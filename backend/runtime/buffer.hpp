@@ -8,12 +8,11 @@
 namespace pyasc {
 
 struct Buffer {
-    PyObject_HEAD
-    char* address;
+    PyObject_HEAD char* address;
     Py_ssize_t nbytes;
-    Block block;          // what goes back to the pool; none for an array's memory
-    PyObject* owner;      // the array, or null
-    Py_ssize_t exports;   // what looks at the memory through the buffer protocol
+    Block block;         // what goes back to the pool; none for an array's memory
+    PyObject* owner;     // the array, or null
+    Py_ssize_t exports;  // what looks at the memory through the buffer protocol
     PyObject* weak;
 };
 

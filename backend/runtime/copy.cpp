@@ -36,7 +36,8 @@ void copy_row(char* target, const char* source, const Copy::Axis& axis, int64_t 
             return copy_items<16>(target, source, axis, count);
         default:
             for (int64_t n = 0; n < count; ++n)
-                std::memcpy(target + n * axis.target, source + n * axis.source, static_cast<size_t>(itemsize));
+                std::memcpy(target + n * axis.target, source + n * axis.source,
+                            static_cast<size_t>(itemsize));
     }
 }
 
@@ -53,7 +54,8 @@ void copy_range(void* context, int64_t begin, int64_t end, int) {
     const Copy::Axis& last = axes.back();
     const int64_t itemsize = range.copy->itemsize;
     if (axes.size() == 1) {
-        copy_row(range.target + begin * last.target, range.source + begin * last.source, last, end - begin, itemsize);
+        copy_row(range.target + begin * last.target, range.source + begin * last.source, last, end - begin,
+                 itemsize);
         return;
     }
     for (int64_t row = begin; row < end; ++row) {
@@ -84,7 +86,8 @@ Copy::Copy(const std::vector<int64_t>& target_strides, const std::vector<int64_t
                      [](const Axis& a, const Axis& b) { return std::abs(a.target) > std::abs(b.target); });
     for (size_t k = axes.size(); k-- > 1;) {
         Axis &outer = axes[k - 1], &inner = axes[k];
-        if (outer.target != inner.target * inner.extent || outer.source != inner.source * inner.extent) continue;
+        if (outer.target != inner.target * inner.extent || outer.source != inner.source * inner.extent)
+            continue;
         outer = {outer.extent * inner.extent, inner.target, inner.source};
         axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(k));
     }

@@ -87,13 +87,17 @@ std::string readable(size_t nbytes) {
 
 }  // namespace
 
-void set_fault_handler(py::object handler) {
-    py::object replaced = py::reinterpret_steal<py::object>(std::exchange(fault_handler, handler.release().ptr()));
+py::object set_fault_handler(py::object handler) {
+    if (handler.is_none()) handler = py::object();
+    py::object replaced =
+        py::reinterpret_steal<py::object>(std::exchange(fault_handler, handler.release().ptr()));
+    return replaced ? replaced : py::none();
 }
 
 void set_memory_error(py::object type) {
     if (!PyExceptionClass_Check(type.ptr())) throw py::type_error("[set_errors] expected an exception class");
-    py::object replaced = py::reinterpret_steal<py::object>(std::exchange(memory_error, type.release().ptr()));
+    py::object replaced =
+        py::reinterpret_steal<py::object>(std::exchange(memory_error, type.release().ptr()));
 }
 
 void raise_memory_error(const OutOfMemory& error) {
@@ -124,7 +128,8 @@ class Program::Run {
     }
 
     void steps() {
-        // Outputs get their objects now, while the interpreter's lock is held; the memory comes when its step does.
+        // Outputs get their objects now, while the interpreter's lock is held; the memory comes when its step
+        // does.
         for (const uint32_t root : program_.output_roots_)
             if (!slots_[root].buffer && !(slots_[root].buffer = new_buffer())) throw py::error_already_set();
         for (size_t k = 0; k < program_.steps_.size(); ++k) {
@@ -187,15 +192,23 @@ class Program::Run {
             std::memcpy(&scalars[k], scalars_ + size_t{8} * launch.scalars[k], 8);
         bool heavy = touched > worth_releasing;
         bool parallel = false;
-        for (const step::Launch::Phase& phase : launch.phases) parallel = parallel || phase.units > phase.grain;
+        for (const step::Launch::Phase& phase : launch.phases)
+            parallel = parallel || phase.units > phase.grain;
         heavy = heavy || parallel;
         if (heavy) interpreter_.release();
         const size_t thread_bytes = (launch.thread_scratch + 127) / 128 * 128;
         try {
             const ScopedBlock scratch(launch.scratch);
-            const ScopedBlock own(thread_bytes * static_cast<size_t>(parallel ? Threads::instance().count() : 1));
-            Task task{nullptr,           pointers.data(), launch.integers.data(), scalars.data(),
-                      scratch.address(), own.address(),   thread_bytes,           {},
+            const ScopedBlock own(thread_bytes *
+                                  static_cast<size_t>(parallel ? Threads::instance().count() : 1));
+            Task task{nullptr,
+                      pointers.data(),
+                      launch.integers.data(),
+                      scalars.data(),
+                      scratch.address(),
+                      own.address(),
+                      thread_bytes,
+                      {},
                       {}};
             for (const step::Launch::Phase& phase : launch.phases) {
                 task.function = phase.function;
@@ -212,7 +225,8 @@ class Program::Run {
     bool run(const step::StridedCopy& step) {
         const bool heavy = step.copy.nbytes() > worth_releasing;
         if (heavy) interpreter_.release();
-        step.copy.run(slots_[step.target].address + step.target_offset, slots_[step.source].address + step.source_offset);
+        step.copy.run(slots_[step.target].address + step.target_offset,
+                      slots_[step.source].address + step.source_offset);
         return heavy;
     }
 
@@ -245,7 +259,8 @@ class Program::Run {
 
     [[noreturn]] void raise_fault(const step::Launch& launch, const Fault& fault) {
         interpreter_.acquire();
-        if (!fault_handler) throw std::runtime_error("[run] a kernel reported fault " + std::to_string(fault.code));
+        if (!fault_handler)
+            throw std::runtime_error("[run] a kernel reported fault " + std::to_string(fault.code));
         const py::object error = py::handle(fault_handler)(launch.label, fault.code, fault.value);
         PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
         throw py::error_already_set();
@@ -268,7 +283,11 @@ class Program::Run {
 };
 
 Program::Program(uint32_t inputs, uint32_t slots, const std::vector<uint32_t>& outputs)
-    : inputs_(inputs), outputs_(outputs), roots_(slots, nothing), names_(slots, 0), is_output_(slots, false),
+    : inputs_(inputs),
+      outputs_(outputs),
+      roots_(slots, nothing),
+      names_(slots, 0),
+      is_output_(slots, false),
       donation_(SIZE_MAX) {
     if (inputs > slots) throw std::invalid_argument("[Program] expected at least as many slots as inputs");
     for (const uint32_t slot : outputs) {
@@ -283,8 +302,8 @@ Program::Program(uint32_t inputs, uint32_t slots, const std::vector<uint32_t>& o
 
 uint32_t Program::root(uint32_t slot, const char* operation) const {
     if (slot >= roots_.size() || roots_[slot] == nothing)
-        throw std::invalid_argument(std::string("[") + operation + "] expected a slot that holds a buffer, given " +
-                                    std::to_string(slot));
+        throw std::invalid_argument(std::string("[") + operation +
+                                    "] expected a slot that holds a buffer, given " + std::to_string(slot));
     return roots_[slot];
 }
 
@@ -299,7 +318,8 @@ void Program::need_scalars(const std::vector<uint32_t>& indices) {
 
 void Program::allocate(uint32_t slot, size_t nbytes) {
     if (slot >= roots_.size() || names_[slot] || roots_[slot] != nothing)
-        throw std::invalid_argument("[allocate] expected a slot that has not been used, given " + std::to_string(slot));
+        throw std::invalid_argument("[allocate] expected a slot that has not been used, given " +
+                                    std::to_string(slot));
     add(step::Allocate{slot, nbytes});
     roots_[slot] = slot;
     names_[slot] = 1;
@@ -308,7 +328,8 @@ void Program::allocate(uint32_t slot, size_t nbytes) {
 void Program::alias(uint32_t slot, uint32_t source) {
     const uint32_t shared = root(source, "alias");
     if (slot >= roots_.size() || roots_[slot] != nothing)
-        throw std::invalid_argument("[alias] expected a slot that has not been used, given " + std::to_string(slot));
+        throw std::invalid_argument("[alias] expected a slot that has not been used, given " +
+                                    std::to_string(slot));
     roots_[slot] = shared;
     ++names_[shared];
     if (shared < inputs_) donation_ = std::min(donation_, steps_.size());
@@ -316,7 +337,8 @@ void Program::alias(uint32_t slot, uint32_t source) {
 
 void Program::free(uint32_t slot) {
     const uint32_t shared = root(slot, "free");
-    if (is_output_[slot]) throw std::invalid_argument("[free] slot " + std::to_string(slot) + " is an output");
+    if (is_output_[slot])
+        throw std::invalid_argument("[free] slot " + std::to_string(slot) + " is an output");
     roots_[slot] = nothing;
     if (--names_[shared] == 0 && shared >= inputs_) add(step::Free{shared});
 }
@@ -327,7 +349,8 @@ void Program::launch(const std::vector<std::tuple<uintptr_t, int64_t, int64_t>>&
     step::Launch launch{{}, {}, std::move(integers), std::move(scalars), scratch, thread_scratch, label};
     for (const auto& [address, units, grain] : phases) {
         if (!address || units < 0 || grain < 1)
-            throw std::invalid_argument("[launch] expected phases of a function, units of 0 or more, a grain of 1 or more");
+            throw std::invalid_argument(
+                "[launch] expected phases of a function, units of 0 or more, a grain of 1 or more");
         launch.phases.push_back({reinterpret_cast<Kernel>(address), units, grain});
     }
     for (const auto& [slot, offset] : pointers) launch.pointers.push_back({root(slot, "launch"), offset});
@@ -335,14 +358,15 @@ void Program::launch(const std::vector<std::tuple<uintptr_t, int64_t, int64_t>>&
     add(std::move(launch));
 }
 
-void Program::copy(uint32_t target, int64_t target_offset, const std::vector<int64_t>& target_strides, uint32_t source,
-                   int64_t source_offset, const std::vector<int64_t>& source_strides,
+void Program::copy(uint32_t target, int64_t target_offset, const std::vector<int64_t>& target_strides,
+                   uint32_t source, int64_t source_offset, const std::vector<int64_t>& source_strides,
                    const std::vector<int64_t>& extents, int64_t itemsize) {
     add(step::StridedCopy{root(target, "copy"), target_offset, root(source, "copy"), source_offset,
                           Copy(target_strides, source_strides, extents, itemsize)});
 }
 
-void Program::call(py::object function, const std::vector<uint32_t>& slots, std::vector<uint32_t> scalars, int64_t) {
+void Program::call(py::object function, const std::vector<uint32_t>& slots, std::vector<uint32_t> scalars,
+                   int64_t) {
     step::Call call{std::move(function), {}, std::move(scalars)};
     for (const uint32_t slot : slots) call.slots.push_back(root(slot, "call"));
     need_scalars(call.scalars);
@@ -350,16 +374,18 @@ void Program::call(py::object function, const std::vector<uint32_t>& slots, std:
 }
 
 py::object Program::run(py::handle leaves, py::bytes scalars, py::handle receivers) {
-    const py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(leaves.ptr(), "[run] expected a list of leaves"));
+    const py::object fast =
+        py::reinterpret_steal<py::object>(PySequence_Fast(leaves.ptr(), "[run] expected a list of leaves"));
     if (!fast) throw py::error_already_set();
     if (PySequence_Fast_GET_SIZE(fast.ptr()) != static_cast<Py_ssize_t>(inputs_))
         throw std::invalid_argument("[run] expected " + std::to_string(inputs_) + " leaves, given " +
                                     std::to_string(PySequence_Fast_GET_SIZE(fast.ptr())));
     for (uint32_t k = 0; k < inputs_; ++k)
-        if (!is_buffer(PySequence_Fast_GET_ITEM(fast.ptr(), k))) throw py::type_error("[run] expected buffers as leaves");
+        if (!is_buffer(PySequence_Fast_GET_ITEM(fast.ptr(), k)))
+            throw py::type_error("[run] expected buffers as leaves");
     if (static_cast<size_t>(PyBytes_GET_SIZE(scalars.ptr())) < scalars_ * 8)
-        throw std::invalid_argument("[run] expected 8 bytes for each of " + std::to_string(scalars_) + " scalars, given " +
-                                    std::to_string(PyBytes_GET_SIZE(scalars.ptr())));
+        throw std::invalid_argument("[run] expected 8 bytes for each of " + std::to_string(scalars_) +
+                                    " scalars, given " + std::to_string(PyBytes_GET_SIZE(scalars.ptr())));
     if (!started_) {
         for (const uint32_t slot : outputs_) output_roots_.push_back(root(slot, "run"));
         started_ = true;
@@ -368,14 +394,16 @@ py::object Program::run(py::handle leaves, py::bytes scalars, py::handle receive
     run.steps();
     py::list outputs(output_roots_.size());
     for (size_t k = 0; k < output_roots_.size(); ++k)
-        PyList_SET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(k), Py_NewRef(as_object(run.output(output_roots_[k]))));
+        PyList_SET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(k),
+                        Py_NewRef(as_object(run.output(output_roots_[k]))));
     if (!receivers.is_none()) {
-        // Before control returns to the interpreter, so that no signal comes between a buffer that was written in place and the
-        // node that says so.
+        // Before control returns to the interpreter, so that no signal comes between a buffer that was
+        // written in place and the node that says so.
         static PyObject* const settle = PyUnicode_InternFromString("settle");
         size_t k = 0;
         for (const py::handle receiver : receivers) {
-            if (k == output_roots_.size()) throw std::invalid_argument("[run] expected as many receivers as outputs");
+            if (k == output_roots_.size())
+                throw std::invalid_argument("[run] expected as many receivers as outputs");
             PyObject* buffer = PyList_GET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(k++));
             const py::object done =
                 py::reinterpret_steal<py::object>(PyObject_CallMethodOneArg(receiver.ptr(), settle, buffer));

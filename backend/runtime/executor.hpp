@@ -10,10 +10,12 @@
 // scalars         for each scalar argument its value in its dtype, in the low bytes, the rest 0
 // begin, end      the work units to do: at most `grain` of them, begin a multiple of it
 // scratch         memory shared by all threads and phases of the launch, aligned to 128 bytes, not cleared
-// thread_scratch  memory of this thread, aligned to 128 bytes, not cleared; between calls nothing is kept in it
-// status          two integers of this call's own, 0 when it starts. A kernel that meets a fault sets status[0] to a code
-//                 other than 0 and status[1] to a value, unless status[0] is set already, and goes on without touching
-//                 memory out of bounds. Of a launch's faults the one with the smallest begin is reported.
+// thread_scratch  memory of this thread, aligned to 128 bytes, not cleared; between calls nothing is kept in
+// it status          two integers of this call's own, 0 when it starts. A kernel that meets a fault sets
+// status[0] to a code
+//                 other than 0 and status[1] to a value, unless status[0] is set already, and goes on without
+//                 touching memory out of bounds. Of a launch's faults the one with the smallest begin is
+//                 reported.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -27,8 +29,8 @@
 
 namespace pyasc {
 
-using Kernel = void (*)(void* const* pointers, const int64_t* integers, const uint64_t* scalars, int64_t begin,
-                        int64_t end, void* scratch, void* thread_scratch, int64_t* status);
+using Kernel = void (*)(void* const* pointers, const int64_t* integers, const uint64_t* scalars,
+                        int64_t begin, int64_t end, void* scratch, void* thread_scratch, int64_t* status);
 
 struct Fault {
     int64_t begin = -1;  // -1: none
@@ -94,9 +96,9 @@ class Program {
     void launch(const std::vector<std::tuple<uintptr_t, int64_t, int64_t>>& phases,
                 const std::vector<std::pair<uint32_t, int64_t>>& pointers, std::vector<int64_t> integers,
                 std::vector<uint32_t> scalars, size_t scratch, size_t thread_scratch, int64_t label);
-    void copy(uint32_t target, int64_t target_offset, const std::vector<int64_t>& target_strides, uint32_t source,
-              int64_t source_offset, const std::vector<int64_t>& source_strides, const std::vector<int64_t>& extents,
-              int64_t itemsize);
+    void copy(uint32_t target, int64_t target_offset, const std::vector<int64_t>& target_strides,
+              uint32_t source, int64_t source_offset, const std::vector<int64_t>& source_strides,
+              const std::vector<int64_t>& extents, int64_t itemsize);
     void call(pybind11::object function, const std::vector<uint32_t>& slots, std::vector<uint32_t> scalars,
               int64_t label);
 
@@ -115,17 +117,18 @@ class Program {
 
     uint32_t inputs_;
     std::vector<uint32_t> outputs_;
-    std::vector<uint32_t> roots_;   // of each slot, or nothing
-    std::vector<uint32_t> names_;   // for each root, the slots that name it
+    std::vector<uint32_t> roots_;  // of each slot, or nothing
+    std::vector<uint32_t> names_;  // for each root, the slots that name it
     std::vector<bool> is_output_;
     std::vector<uint32_t> output_roots_;
     std::vector<Step> steps_;
-    size_t scalars_ = 0;            // that a run must bring
-    size_t donation_;               // the first step after which an input may have been written
+    size_t scalars_ = 0;  // that a run must bring
+    size_t donation_;     // the first step after which an input may have been written
     bool started_ = false;
 };
 
-void set_fault_handler(pybind11::object handler);
+// Returns the one before; None for none.
+pybind11::object set_fault_handler(pybind11::object handler);
 void set_memory_error(pybind11::object type);
 
 // The Python exception of an OutOfMemory.

@@ -34,7 +34,8 @@ py::object allocate(size_t nbytes) {
 }
 
 py::object wrap(const py::array& array) {
-    constexpr int needed = py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+    constexpr int needed =
+        py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
     if ((array.flags() & needed) != needed)
         throw py::value_error("[wrap] expected an aligned, C-contiguous array; copy it first");
     py::object made = py::reinterpret_steal<py::object>(as_object(new_buffer()));
@@ -46,7 +47,8 @@ py::object wrap(const py::array& array) {
     return made;
 }
 
-py::array array(py::handle object, const std::vector<py::ssize_t>& shape, const py::dtype& dtype, bool writable) {
+py::array array(py::handle object, const std::vector<py::ssize_t>& shape, const py::dtype& dtype,
+                bool writable) {
     Buffer* buffer = expect_buffer(object);
     py::ssize_t nbytes = dtype.itemsize();
     std::vector<py::ssize_t> strides(shape.size());
@@ -71,11 +73,13 @@ py::array array(py::handle object, const std::vector<py::ssize_t>& shape, const 
 
 py::dict memory_stats() {
     const MemoryStats stats = Pool::instance().stats();
-    return py::dict("used"_a = stats.used, "cached"_a = stats.cached, "peak"_a = stats.peak, "limit"_a = stats.limit);
+    return py::dict("used"_a = stats.used, "cached"_a = stats.cached, "peak"_a = stats.peak,
+                    "limit"_a = stats.limit);
 }
 
 void set_threads(int count) {
-    if (count < 1) throw py::value_error("[set_threads] expected 1 thread or more, given " + std::to_string(count));
+    if (count < 1)
+        throw py::value_error("[set_threads] expected 1 thread or more, given " + std::to_string(count));
     const py::gil_scoped_release released;
     Threads::instance().set_count(count);
 }
@@ -107,8 +111,8 @@ PYBIND11_MODULE(_runtime, m) {
         .def("free", &Program::free, "slot"_a)
         .def("launch", &Program::launch, "phases"_a, "pointers"_a, "integers"_a, "scalars"_a, "scratch"_a,
              "thread_scratch"_a, "label"_a)
-        .def("copy", &Program::copy, "target"_a, "target_offset"_a, "target_strides"_a, "source"_a, "source_offset"_a,
-             "source_strides"_a, "extents"_a, "itemsize"_a)
+        .def("copy", &Program::copy, "target"_a, "target_offset"_a, "target_strides"_a, "source"_a,
+             "source_offset"_a, "source_strides"_a, "extents"_a, "itemsize"_a)
         .def("call", &Program::call, "function"_a, "slots"_a, "scalars"_a, "label"_a)
         .def("run", &Program::run, "leaves"_a, "scalars"_a, "receivers"_a = py::none());
 }

@@ -45,7 +45,8 @@ Pool& Pool::instance() {
 
 Block Pool::allocate(size_t nbytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (nbytes > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max()) - huge_page) throw OutOfMemory{nbytes, stats_};
+    if (nbytes > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max()) - huge_page)
+        throw OutOfMemory{nbytes, stats_};
     const size_t capacity =
         nbytes >= huge_page ? round_up(nbytes, large_step) : class_capacity(class_of(nbytes));
     Block block{nullptr, capacity};
@@ -54,7 +55,9 @@ Block Pool::allocate(size_t nbytes) {
         stats_.cached -= block.capacity;
     } else {
         trim(capacity);
-        const auto over_limit = [&] { return stats_.limit && stats_.used + stats_.cached + capacity > stats_.limit; };
+        const auto over_limit = [&] {
+            return stats_.limit && stats_.used + stats_.cached + capacity > stats_.limit;
+        };
         if (over_limit()) drop_cache();
         if (!over_limit()) block.address = map(capacity);
         if (!block.address && !over_limit() && drop_cache()) block.address = map(capacity);
@@ -142,8 +145,8 @@ void Pool::unmap(Block block) noexcept {
         std::free(block.address);
 }
 
-// A program whose sizes change leaves blocks behind that fit nothing: the longest unused go, so that the pool never
-// holds much more than the program has used at once.
+// A program whose sizes change leaves blocks behind that fit nothing: the longest unused go, so that the pool
+// never holds much more than the program has used at once.
 void Pool::trim(size_t coming) {
     const size_t most = std::max(highest_, stats_.used + coming);
     const size_t bound = most + most / 4 + slack;

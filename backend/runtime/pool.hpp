@@ -1,8 +1,8 @@
 // The memory pool: blocks of 128-byte alignment that are kept and reused.
 //
-// Fresh pages cost more than the arithmetic done on them, so a freed block waits for the next request of about its
-// size. Small blocks come in size classes 12.5 % apart; blocks of 2 MiB and more are mapped on a huge-page boundary
-// and reused for requests down to 12.5 % smaller.
+// Fresh pages cost more than the arithmetic done on them, so a freed block waits for the next request of
+// about its size. Small blocks come in size classes 12.5 % apart; blocks of 2 MiB and more are mapped on a
+// huge-page boundary and reused for requests down to 12.5 % smaller.
 #pragma once
 
 #include <array>

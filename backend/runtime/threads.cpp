@@ -21,7 +21,8 @@ namespace pyasc {
 namespace {
 
 constexpr uint32_t closed = 1u << 31;
-// Microseconds of spinning before a worker sleeps: it doubles when a job came in time and halves when none did.
+// Microseconds of spinning before a worker sleeps: it doubles when a job came in time and halves when none
+// did.
 constexpr int longest_spin = 50;
 constexpr int shortest_spin = 5;
 constexpr int caller_spin = 100;
@@ -139,7 +140,8 @@ bool Threads::enter() {
     uint32_t state = gate_.load(std::memory_order_relaxed);
     do {
         if (state & closed) return false;
-    } while (!gate_.compare_exchange_weak(state, state + 1, std::memory_order_acquire, std::memory_order_relaxed));
+    } while (
+        !gate_.compare_exchange_weak(state, state + 1, std::memory_order_acquire, std::memory_order_relaxed));
     return true;
 }
 

@@ -1,8 +1,8 @@
 // The threads that run kernels.
 //
-// Workers start at the first parallel job and stay. They wait for the next one by spinning shortly, then asleep. A job is cut
-// into chunks of a fixed number of units, which the caller and whatever workers come in time take one by one: the chunks, and
-// with them the results, do not depend on the number of threads.
+// Workers start at the first parallel job and stay. They wait for the next one by spinning shortly, then
+// asleep. A job is cut into chunks of a fixed number of units, which the caller and whatever workers come in
+// time take one by one: the chunks, and with them the results, do not depend on the number of threads.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ class Threads {
     int count() const { return count_.load(std::memory_order_relaxed); }
     void set_count(int count);
 
-    // Calls work for every chunk of `grain` units, on the calling thread alone where there is one chunk or the workers are busy
-    // with another job.
+    // Calls work for every chunk of `grain` units, on the calling thread alone where there is one chunk or
+    // the workers are busy with another job.
     void run(int64_t units, int64_t grain, Work work, void* context);
 
   private:
@@ -51,10 +51,10 @@ class Threads {
     std::atomic<int> count_;
     int started_ = 0;
     Job job_;
-    alignas(128) std::atomic<int64_t> next_{0};     // the next chunk
-    alignas(128) std::atomic<uint32_t> gate_;       // workers inside, and whether the job is closed
+    alignas(128) std::atomic<int64_t> next_{0};  // the next chunk
+    alignas(128) std::atomic<uint32_t> gate_;    // workers inside, and whether the job is closed
     std::atomic<uint32_t> caller_asleep_{0};
-    alignas(128) std::atomic<uint32_t> epoch_{0};   // counts jobs; workers sleep on it
+    alignas(128) std::atomic<uint32_t> epoch_{0};  // counts jobs; workers sleep on it
     std::atomic<int> asleep_{0};
     std::atomic<int> running_{0};
     std::atomic<bool> stop_{false};

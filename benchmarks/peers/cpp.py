@@ -45,7 +45,14 @@ def build() -> ctypes.CDLL:
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             built = Path(folder) / library.name
             run = subprocess.run(
-                [compiler, *FLAGS, str(SOURCE), "-lmvec" if platform.machine() == "x86_64" else "-lm", "-o", built],
+                [
+                    compiler,
+                    *FLAGS,
+                    str(SOURCE),
+                    "-lmvec" if platform.machine() == "x86_64" else "-lm",
+                    "-o",
+                    built,
+                ],
                 capture_output=True,
                 text=True,
             )
@@ -69,9 +76,20 @@ def call(name: str, *arguments: Any) -> None:
     )
 
 
+def aligned(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array that starts at a line of the cache, which NumPy's do not."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.empty(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
 def load(arrays: Arrays) -> Arrays:
     outputs.clear()
-    return arrays
+    loaded = {name: aligned(a.shape, a.dtype) for name, a in arrays.items()}
+    for name, a in arrays.items():
+        loaded[name][...] = a
+    return loaded
 
 
 def finish(result: Array) -> None:
@@ -84,7 +102,7 @@ def to_numpy(result: Array) -> Array:
 
 def output(name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
     if name not in outputs:
-        outputs[name] = np.empty(shape, dtype)
+        outputs[name] = aligned(shape, dtype)
     return outputs[name]
 
 

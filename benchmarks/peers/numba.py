@@ -169,7 +169,13 @@ def sobel(p: Array) -> Array:
 
 @njit(parallel=True)
 def _grey(rgb, grey):
-    wr, wg, wb, half, shift = np.int32(GREY[0]), np.int32(GREY[1]), np.int32(GREY[2]), np.int32(2**14), np.int32(15)
+    wr, wg, wb, half, shift = (
+        np.int32(GREY[0]),
+        np.int32(GREY[1]),
+        np.int32(GREY[2]),
+        np.int32(2**14),
+        np.int32(15),
+    )
     for i in prange(rgb.shape[0]):
         for j in range(rgb.shape[1]):
             r, g, b = np.int32(rgb[i, j, 0]), np.int32(rgb[i, j, 1]), np.int32(rgb[i, j, 2])

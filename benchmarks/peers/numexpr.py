@@ -46,13 +46,16 @@ def fma(a: Array, b: Array, c: Array) -> Array:
     return ne.evaluate("a*b + c", out=output("fma", a.shape))
 
 
-GELU = {"half": np.float32(0.5), "one": np.float32(1), "k": np.float32(0.044715), "s": np.float32(0.7978845608)}
+GELU = {
+    "half": np.float32(0.5),
+    "one": np.float32(1),
+    "k": np.float32(0.044715),
+    "s": np.float32(0.7978845608),
+}
 
 
 def gelu(x: Array) -> Array:
-    return ne.evaluate(
-        "half*x*(one + tanh(s*(x + k*x*x*x)))", {"x": x, **GELU}, out=output("gelu", x.shape)
-    )
+    return ne.evaluate("half*x*(one + tanh(s*(x + k*x*x*x)))", {"x": x, **GELU}, out=output("gelu", x.shape))
 
 
 def sum_exp(a: Array, b: Array, c: Array) -> Array:

@@ -6,10 +6,10 @@ namespace pyasc {
 
 namespace {
 
-
 Ref<> normalised_ints(PyObject* tuple, const char* what) {
     if (!PyTuple_Check(tuple)) {
-        PyErr_Format(PyExc_TypeError, "[view] expected a tuple of %s, given a %s", what, Py_TYPE(tuple)->tp_name);
+        PyErr_Format(PyExc_TypeError, "[view] expected a tuple of %s, given a %s", what,
+                     Py_TYPE(tuple)->tp_name);
         return {};
     }
     bool exact = PyTuple_CheckExact(tuple);
@@ -32,7 +32,8 @@ bool region_is_sound(const PrimitiveInfo* primitive, Node* const* operands, Py_s
     if (primitive->kind != Kind::View && primitive->kind != Kind::Update) return true;
     const Py_ssize_t expected = primitive->kind == Kind::View ? 1 : 2;
     if (count != expected || !attrs || PyTuple_GET_SIZE(attrs) != 2) {
-        PyErr_Format(PyExc_ValueError, "[%U] expected %zd operands and attrs (strides, offset)", primitive->name, expected);
+        PyErr_Format(PyExc_ValueError, "[%U] expected %zd operands and attrs (strides, offset)",
+                     primitive->name, expected);
         return false;
     }
     if (primitive->kind == Kind::View && operands[0]->primitive->kind == Kind::View) {
@@ -47,10 +48,12 @@ bool region_is_sound(const PrimitiveInfo* primitive, Node* const* operands, Py_s
 
 PyObject* record(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
-    const bool by_name = named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "attrs") == 0;
+    const bool by_name =
+        named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "attrs") == 0;
     if (count < 4 || count + named > 5 || (named && !by_name) || !PyTuple_Check(arguments[1])) {
-        PyErr_SetString(PyExc_TypeError, "record(primitive, operands, shape, dtype, attrs=None) expects a primitive, a "
-                                         "tuple of nodes, a shape, a dtype and a tuple or None");
+        PyErr_SetString(PyExc_TypeError,
+                        "record(primitive, operands, shape, dtype, attrs=None) expects a primitive, a "
+                        "tuple of nodes, a shape, a dtype and a tuple or None");
         return nullptr;
     }
     const PrimitiveInfo* primitive = primitive_info(arguments[0]);
@@ -66,7 +69,8 @@ PyObject* record(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObje
                      Py_TYPE(PyTuple_GET_ITEM(arguments[1], k))->tp_name);
         return nullptr;
     }
-    Node* const* nodes = reinterpret_cast<Node* const*>(reinterpret_cast<PyTupleObject*>(arguments[1])->ob_item);
+    Node* const* nodes =
+        reinterpret_cast<Node* const*>(reinterpret_cast<PyTupleObject*>(arguments[1])->ob_item);
     PyObject* attrs = count + named == 5 && arguments[4] != Py_None ? arguments[4] : nullptr;
     if (attrs) {
         std::string ignored;
@@ -113,7 +117,8 @@ PyObject* tensor(PyObject*, PyObject* node) {
 
 PyObject* view(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (count != 4 || !is_tensor(arguments[0])) {
-        PyErr_SetString(PyExc_TypeError, "view(base, shape, strides, offset) expects a tensor, two tuples and an int");
+        PyErr_SetString(PyExc_TypeError,
+                        "view(base, shape, strides, offset) expects a tensor, two tuples and an int");
         return nullptr;
     }
     Tensor* base = reinterpret_cast<Tensor*>(arguments[0]);
@@ -143,8 +148,8 @@ PyObject* broadcast(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
         fits = extent == 1 || extent == extent_of(shape.get(), k + extra);
     }
     if (!fits) {
-        PyErr_Format(shape_error, "[broadcast_to] expected a shape that %S broadcasts to, given %S", node->shape,
-                     shape.get());
+        PyErr_Format(shape_error, "[broadcast_to] expected a shape that %S broadcasts to, given %S",
+                     node->shape, shape.get());
         return nullptr;
     }
     return broadcast_node(node, shape.get(), size).release_object();
@@ -154,13 +159,15 @@ PyObject* linearise_(PyObject*, PyObject* arguments, PyObject* names) {
     static const char* keywords[] = {"roots", "keep_held", nullptr};
     PyObject* roots = nullptr;
     int keep_held = 1;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|p", const_cast<char**>(keywords), &roots, &keep_held))
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|p", const_cast<char**>(keywords), &roots,
+                                     &keep_held))
         return nullptr;
     return linearise(roots, keep_held != 0);
 }
 
 PyObject* set_tensor_type_(PyObject*, PyObject* type) {
-    const bool fits = PyType_Check(type) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), &TensorType);
+    const bool fits =
+        PyType_Check(type) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), &TensorType);
     if (!fits) {
         PyErr_Format(PyExc_TypeError, "[set_tensor_type] expected a subclass of TensorBase, given %R", type);
         return nullptr;
@@ -209,7 +216,8 @@ PyMethodDef methods[] = {
     {"tensor", tensor, METH_O, "A new owner tensor."},
     {"view", as_function(view), METH_FASTCALL, "A view of an owner tensor."},
     {"unary", as_function(unary), METH_FASTCALL, "Record an elementwise primitive on one tensor."},
-    {"binary", as_function(binary), METH_FASTCALL | METH_KEYWORDS, "Record an elementwise primitive on two operands."},
+    {"binary", as_function(binary), METH_FASTCALL | METH_KEYWORDS,
+     "Record an elementwise primitive on two operands."},
     {"broadcast", as_function(broadcast), METH_FASTCALL, "The node of x seen in a shape."},
     {"linearise", as_function(linearise_), METH_VARARGS | METH_KEYWORDS, "The tape below some roots."},
     {"set_tensor_type", set_tensor_type_, METH_O, "The class that tensor and view make."},
@@ -222,9 +230,15 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_graph", "Nodes of recorded operations and what tensors hold of them.", -1, methods, nullptr,
-    nullptr, nullptr, nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "_graph",
+                          "Nodes of recorded operations and what tensors hold of them.",
+                          -1,
+                          methods,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 }  // namespace
 

@@ -13,8 +13,8 @@ namespace {
 
 uint64_t next_order = 0;
 
-// What is pending now, and what was recorded since the last flush. Work is due when both are past the limit: the
-// first alone may be what cannot be flushed, the second alone what the user evaluated or dropped.
+// What is pending now, and what was recorded since the last flush. Work is due when both are past the limit:
+// the first alone may be what cannot be flushed, the second alone what the user evaluated or dropped.
 struct Load {
     int64_t nodes = 0;
     int64_t bytes = 0;
@@ -37,8 +37,8 @@ void leave_pending(const Node* node) {
     pending.bytes -= bytes_of(node);
 }
 
-// Nodes whose last reference is gone while another is being freed, linked through their payload, so that a chain
-// of any length is freed by one loop.
+// Nodes whose last reference is gone while another is being freed, linked through their payload, so that a
+// chain of any length is freed by one loop.
 Node* doomed = nullptr;
 bool draining = false;
 
@@ -135,7 +135,8 @@ PyObject* settle(PyObject* self, PyObject* buffer) {
     Node* node = self_node(self);
     if (!is_pending(node)) {
         if (node->payload == buffer) Py_RETURN_NONE;
-        PyErr_SetString(PyExc_ValueError, "[settle] expected a pending node, given one that has another buffer");
+        PyErr_SetString(PyExc_ValueError,
+                        "[settle] expected a pending node, given one that has another buffer");
         return nullptr;
     }
     leave_pending(node);
@@ -148,8 +149,8 @@ PyObject* settle(PyObject* self, PyObject* buffer) {
 
 PyObject* node_repr(PyObject* self) {
     const Node* node = self_node(self);
-    return PyUnicode_FromFormat("<Node %llu %U %S %S>", node->order, node->primitive->name, node->dtype->object,
-                                node->shape);
+    return PyUnicode_FromFormat("<Node %llu %U %S %S>", node->order, node->primitive->name,
+                                node->dtype->object, node->shape);
 }
 
 PyGetSetDef node_properties[] = {
@@ -225,8 +226,10 @@ Ref<> checked_shape(PyObject* shape, int64_t itemsize, int64_t* size) {
             fits = fits && !__builtin_mul_overflow(bytes, static_cast<int64_t>(extent), &bytes);
     }
     if (!fits) {
-        PyErr_Format(shape_error, "[record] expected an array of less than 2**63 bytes, given shape %R with %lld bytes per element",
-                     shape, static_cast<long long>(itemsize));
+        PyErr_Format(
+            shape_error,
+            "[record] expected an array of less than 2**63 bytes, given shape %R with %lld bytes per element",
+            shape, static_cast<long long>(itemsize));
         return {};
     }
     *size = empty ? 0 : bytes / std::max<int64_t>(itemsize, 1);
@@ -299,7 +302,8 @@ Ref<Node> leaf_node(const DtypeInfo* dtype, PyObject* shape, int64_t size, PyObj
 bool region_fits(int64_t base_size, PyObject* shape, PyObject* strides, int64_t offset) {
     const Py_ssize_t rank = rank_of(shape);
     if (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != rank) {
-        PyErr_Format(PyExc_ValueError, "[view] expected a stride for each axis of shape %R, given %R", shape, strides);
+        PyErr_Format(PyExc_ValueError, "[view] expected a stride for each axis of shape %R, given %R", shape,
+                     strides);
         return false;
     }
     __int128 low = offset, high = offset;
@@ -315,9 +319,10 @@ bool region_fits(int64_t base_size, PyObject* shape, PyObject* strides, int64_t 
         if (low < std::numeric_limits<int64_t>::min() || high > std::numeric_limits<int64_t>::max()) break;
     }
     if (empty || (low >= 0 && high < base_size)) return true;
-    PyErr_Format(PyExc_ValueError,
-                 "[view] expected a region within a buffer of %lld elements, given shape %R, strides %R, offset %lld",
-                 static_cast<long long>(base_size), shape, strides, static_cast<long long>(offset));
+    PyErr_Format(
+        PyExc_ValueError,
+        "[view] expected a region within a buffer of %lld elements, given shape %R, strides %R, offset %lld",
+        static_cast<long long>(base_size), shape, strides, static_cast<long long>(offset));
     return false;
 }
 

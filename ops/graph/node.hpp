@@ -13,8 +13,7 @@ namespace pyasc {
 // Not a type that Python's cycle collector tracks: all that a node holds is other nodes, which are older,
 // and plain values and buffers, which lead to no node.
 struct Node {
-    PyObject_HEAD
-    const PrimitiveInfo* primitive;
+    PyObject_HEAD const PrimitiveInfo* primitive;
     const DtypeInfo* dtype;
     PyObject* shape;    // a tuple of exact ints
     PyObject* attrs;    // a tuple, or null

@@ -63,7 +63,8 @@ bool take_fast(const PrimitiveInfo* primitive, PyObject* x, PyObject* y, Side* a
 
 enum class Promoted { Error, NotTaken, Done };
 
-Promoted take_promoted(const PrimitiveInfo* primitive, PyObject* x, PyObject* y, Side* a, Side* b, Ref<>* keep) {
+Promoted take_promoted(const PrimitiveInfo* primitive, PyObject* x, PyObject* y, Side* a, Side* b,
+                       Ref<>* keep) {
     if (!promotion) return Promoted::NotTaken;
     PyObject* arguments[] = {primitive->object, x, y};
     *keep = Ref<>(PyObject_Vectorcall(promotion, arguments, 3, nullptr));
@@ -71,14 +72,15 @@ Promoted take_promoted(const PrimitiveInfo* primitive, PyObject* x, PyObject* y,
     if (!pair) return Promoted::Error;
     if (pair == Py_NotImplemented) return Promoted::NotTaken;
     if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
-        PyErr_Format(PyExc_TypeError, "[%U] expected two operands from the promotion rules, given a %s", primitive->name,
-                     Py_TYPE(pair)->tp_name);
+        PyErr_Format(PyExc_TypeError, "[%U] expected two operands from the promotion rules, given a %s",
+                     primitive->name, Py_TYPE(pair)->tp_name);
         return Promoted::Error;
     }
     *a = Side();
     *b = Side();
     if (!take(PyTuple_GET_ITEM(pair, 0), a) || !take(PyTuple_GET_ITEM(pair, 1), b) || a->dtype != b->dtype) {
-        PyErr_Format(PyExc_TypeError, "[%U] expected two operands of one dtype from the promotion rules, given a %s and a %s",
+        PyErr_Format(PyExc_TypeError,
+                     "[%U] expected two operands of one dtype from the promotion rules, given a %s and a %s",
                      primitive->name, Py_TYPE(PyTuple_GET_ITEM(pair, 0))->tp_name,
                      Py_TYPE(PyTuple_GET_ITEM(pair, 1))->tp_name);
         return Promoted::Error;
@@ -93,8 +95,8 @@ Ref<> broadcast_shapes(const PrimitiveInfo* primitive, const Side& a, const Side
         const int64_t x = k < rank_a ? extent_of(a.shape, rank_a - 1 - k) : 1;
         const int64_t y = k < rank_b ? extent_of(b.shape, rank_b - 1 - k) : 1;
         if (x != y && x != 1 && y != 1) {
-            PyErr_Format(shape_error, "[%U] expected shapes that broadcast together, given %S and %S", primitive->name,
-                         a.shape, b.shape);
+            PyErr_Format(shape_error, "[%U] expected shapes that broadcast together, given %S and %S",
+                         primitive->name, a.shape, b.shape);
             return {};
         }
         extents[static_cast<size_t>(rank - 1 - k)] = x == 1 ? y : x;
@@ -105,7 +107,8 @@ Ref<> broadcast_shapes(const PrimitiveInfo* primitive, const Side& a, const Side
 
 // The side as an operand of a node of this shape.
 Ref<Node> operand(const Side& side, PyObject* shape, int64_t size) {
-    if (!side.tensor && (side.number() || same_shape(side.shape, shape))) return Ref<Node>::borrow(side.node.get());
+    if (!side.tensor && (side.number() || same_shape(side.shape, shape)))
+        return Ref<Node>::borrow(side.node.get());
     Node* node = side.tensor ? tensor_node(side.tensor) : side.node.get();
     return node ? broadcast_node(node, shape, size) : Ref<Node>();
 }
@@ -124,7 +127,8 @@ void set_promotion(PyObject* function) {
 
 PyObject* unary(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (count != 3 || !is_tensor(arguments[1])) {
-        PyErr_SetString(PyExc_TypeError, "unary(primitive, x, dtype) expects a primitive, a tensor and a dtype");
+        PyErr_SetString(PyExc_TypeError,
+                        "unary(primitive, x, dtype) expects a primitive, a tensor and a dtype");
         return nullptr;
     }
     const PrimitiveInfo* primitive = primitive_info(arguments[0]);
@@ -134,15 +138,18 @@ PyObject* unary(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (!node) return nullptr;
     int64_t size = node->size;
     // A wider result may pass the limit that its operand keeps.
-    if (dtype->itemsize > node->dtype->itemsize && !checked_shape(node->shape, dtype->itemsize, &size)) return nullptr;
+    if (dtype->itemsize > node->dtype->itemsize && !checked_shape(node->shape, dtype->itemsize, &size))
+        return nullptr;
     return finished(record_node(primitive, dtype, node->shape, size, nullptr, &node, 1));
 }
 
 PyObject* binary(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
-    const bool by_name = named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "result") == 0;
+    const bool by_name =
+        named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "result") == 0;
     if (count < 3 || count + named > 4 || (named && !by_name)) {
-        PyErr_SetString(PyExc_TypeError, "binary(primitive, x, y, result=None) expects three or four arguments");
+        PyErr_SetString(PyExc_TypeError,
+                        "binary(primitive, x, y, result=None) expects three or four arguments");
         return nullptr;
     }
     const PrimitiveInfo* primitive = primitive_info(arguments[0]);
@@ -177,7 +184,8 @@ PyObject* binary(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObje
     Ref<Node> y = x ? operand(b, shape.get(), size) : Ref<Node>();
     if (!y) return nullptr;
     Node* const operands[] = {x.get(), y.get()};
-    return finished(record_node(primitive, result ? result : a.dtype, shape.get(), size, nullptr, operands, 2));
+    return finished(
+        record_node(primitive, result ? result : a.dtype, shape.get(), size, nullptr, operands, 2));
 }
 
 }  // namespace pyasc

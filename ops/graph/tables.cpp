@@ -23,22 +23,18 @@ int dtype_count = 0;
 std::unordered_map<PyObject*, std::unique_ptr<PrimitiveInfo>> primitive_table;
 
 const std::unordered_map<std::string, Encoding> encodings = {
-    {"bool", Encoding::Bool},         {"int8", Encoding::Int8},           {"int16", Encoding::Int16},
-    {"int32", Encoding::Int32},       {"int64", Encoding::Int64},         {"uint8", Encoding::UInt8},
-    {"uint16", Encoding::UInt16},     {"uint32", Encoding::UInt32},       {"uint64", Encoding::UInt64},
-    {"float16", Encoding::Float16},   {"bfloat16", Encoding::BFloat16},   {"float32", Encoding::Float32},
-    {"float64", Encoding::Float64},   {"complex64", Encoding::Complex64},
+    {"bool", Encoding::Bool},       {"int8", Encoding::Int8},           {"int16", Encoding::Int16},
+    {"int32", Encoding::Int32},     {"int64", Encoding::Int64},         {"uint8", Encoding::UInt8},
+    {"uint16", Encoding::UInt16},   {"uint32", Encoding::UInt32},       {"uint64", Encoding::UInt64},
+    {"float16", Encoding::Float16}, {"bfloat16", Encoding::BFloat16},   {"float32", Encoding::Float32},
+    {"float64", Encoding::Float64}, {"complex64", Encoding::Complex64},
 };
 
 const std::unordered_map<std::string, Kind> kinds = {
-    {"leaf", Kind::Leaf},
-    {"scalar", Kind::Scalar},
-    {"generator", Kind::Generator},
-    {"elementwise", Kind::Elementwise},
-    {"view", Kind::View},
-    {"reduce", Kind::Reduce},
-    {"gather", Kind::Gather},
-    {"update", Kind::Update},
+    {"leaf", Kind::Leaf},           {"scalar", Kind::Scalar},
+    {"generator", Kind::Generator}, {"elementwise", Kind::Elementwise},
+    {"view", Kind::View},           {"reduce", Kind::Reduce},
+    {"gather", Kind::Gather},       {"update", Kind::Update},
     {"host", Kind::Host},
 };
 
@@ -171,7 +167,8 @@ const PrimitiveInfo* primitive_info(PyObject* primitive) {
         return nullptr;
     const auto found = kinds.find(kind);
     if (found == kinds.end()) {
-        PyErr_Format(PyExc_ValueError, "[record] primitive %R has the unknown kind %s", primitive, kind.c_str());
+        PyErr_Format(PyExc_ValueError, "[record] primitive %R has the unknown kind %s", primitive,
+                     kind.c_str());
         return nullptr;
     }
     if (primitive_table.size() > std::numeric_limits<uint16_t>::max()) {
@@ -196,10 +193,12 @@ bool load_tables() {
     dtype_type = reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(numpy.get(), "dtype"));
     if (!dtype_type) return false;
     // The common ones first: they are looked up in this order.
-    for (const char* name : {"float32", "bool", "int64", "float64", "int32", "uint8", "float16", "bfloat16"}) {
+    for (const char* name :
+         {"float32", "bool", "int64", "float64", "int32", "uint8", "float16", "bfloat16"}) {
         PyObject* source = std::strcmp(name, "bfloat16") == 0 ? extended.get() : numpy.get();
         Ref<> type(PyObject_GetAttrString(source, name));
-        Ref<> dtype(type ? PyObject_CallOneArg(reinterpret_cast<PyObject*>(dtype_type), type.get()) : nullptr);
+        Ref<> dtype(type ? PyObject_CallOneArg(reinterpret_cast<PyObject*>(dtype_type), type.get())
+                         : nullptr);
         if (!dtype || !add_dtype(dtype.get())) return false;
     }
     const auto find = [&](const char* name) -> const PrimitiveInfo* {
@@ -220,13 +219,14 @@ bool encode_number(const DtypeInfo* dtype, PyObject* value, uint64_t* bits) {
             return true;
         }
         case Encoding::None:
-            PyErr_Format(PyExc_TypeError, "[scalar] a Python number cannot be an argument of dtype %S", dtype->object);
+            PyErr_Format(PyExc_TypeError, "[scalar] a Python number cannot be an argument of dtype %S",
+                         dtype->object);
             return false;
         case Encoding::Complex64: {
             const Py_complex number = PyComplex_AsCComplex(value);
             if (number.real == -1.0 && PyErr_Occurred()) return false;
-            *bits = float_bits(static_cast<float>(number.real)) |
-                    float_bits(static_cast<float>(number.imag)) << 32;
+            *bits = float_bits(static_cast<float>(number.real)) | float_bits(static_cast<float>(number.imag))
+                                                                      << 32;
             return true;
         }
         default:

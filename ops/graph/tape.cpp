@@ -12,8 +12,7 @@ namespace pyasc {
 namespace {
 
 struct Tape {
-    PyObject_HEAD
-    PyObject* key;
+    PyObject_HEAD PyObject* key;
     PyObject* nodes;
     PyObject* leaves;
     PyObject* scalars;
@@ -45,9 +44,10 @@ Node* node_at(const Tape* tape, Py_ssize_t position) {
 
 // What linearise works out about each node.
 struct Facts {
-    uint32_t users = 0;     // references from operands on the tape
+    uint32_t users = 0;  // references from operands on the tape
     bool output = false;
-    bool lasting = false;   // stays pending and alive after the tape has run, so its operands must keep their values
+    bool lasting =
+        false;  // stays pending and alive after the tape has run, so its operands must keep their values
     bool donatable = false;
 };
 
@@ -144,7 +144,8 @@ bool fill(Tape* tape, PyObject* roots, bool keep_held) {
     for (size_t n = 0; n < count; ++n) {
         const Node* node = found[n].second;
         const Kind kind = node->primitive->kind;
-        const bool computed = kind != Kind::Leaf && kind != Kind::Scalar && kind != Kind::Generator && kind != Kind::View;
+        const bool computed =
+            kind != Kind::Leaf && kind != Kind::Scalar && kind != Kind::Generator && kind != Kind::View;
         if (keep_held && node->held && computed) facts[n].output = true;
         if (kind == Kind::Leaf) leaves.push_back(static_cast<uint32_t>(n));
         if (kind == Kind::Scalar) append(&scalars, node->bits);
@@ -178,7 +179,8 @@ bool fill(Tape* tape, PyObject* roots, bool keep_held) {
 
 void tape_dealloc(PyObject* self) {
     Tape* tape = self_tape(self);
-    for (PyObject* part : {tape->key, tape->nodes, tape->leaves, tape->scalars, tape->outputs, tape->donatable})
+    for (PyObject* part :
+         {tape->key, tape->nodes, tape->leaves, tape->scalars, tape->outputs, tape->donatable})
         Py_XDECREF(part);
     tape->starts.~vector();
     tape->positions.~vector();
@@ -192,12 +194,14 @@ PyObject* position_of(PyObject* self, PyObject* argument) {
         Py_ssize_t low = 0, high = PyTuple_GET_SIZE(tape->nodes);
         while (low < high) {
             const Py_ssize_t middle = (low + high) / 2;
-            (node_at(tape, middle)->order < order ? low : high) = node_at(tape, middle)->order < order ? middle + 1 : middle;
+            (node_at(tape, middle)->order < order ? low : high) =
+                node_at(tape, middle)->order < order ? middle + 1 : middle;
         }
         if (low < PyTuple_GET_SIZE(tape->nodes) && PyTuple_GET_ITEM(tape->nodes, low) == argument)
             return PyLong_FromSsize_t(low);
     }
-    PyErr_Format(PyExc_KeyError, "[position] expected a node of the tape, given a %s", Py_TYPE(argument)->tp_name);
+    PyErr_Format(PyExc_KeyError, "[position] expected a node of the tape, given a %s",
+                 Py_TYPE(argument)->tp_name);
     return nullptr;
 }
 
@@ -226,7 +230,8 @@ PyGetSetDef tape_properties[] = {
     {"leaves", get<&Tape::leaves>, nullptr, "Positions of the LEAF nodes.", nullptr},
     {"scalars", get<&Tape::scalars>, nullptr, "8 bytes for each SCALAR node.", nullptr},
     {"outputs", get<&Tape::outputs>, nullptr, "Positions of the nodes to keep.", nullptr},
-    {"donatable", get<&Tape::donatable>, nullptr, "For each leaf, whether its buffer may be written.", nullptr},
+    {"donatable", get<&Tape::donatable>, nullptr, "For each leaf, whether its buffer may be written.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -300,8 +305,10 @@ bool append_attrs(PyObject* attrs, std::string* key, int depth) {
     const DtypeInfo* dtype = dtype_info(attrs);
     if (!dtype) {
         if (PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Format(PyExc_TypeError, "[record] expected attrs of int, float, bool, str, None, dtype and tuples, given a %s",
-                         Py_TYPE(attrs)->tp_name);
+            PyErr_Format(
+                PyExc_TypeError,
+                "[record] expected attrs of int, float, bool, str, None, dtype and tuples, given a %s",
+                Py_TYPE(attrs)->tp_name);
         return false;
     }
     key->push_back('y');

@@ -91,7 +91,8 @@ bool covers_base(const Tensor* base, PyObject* shape, PyObject* strides, int64_t
     if (offset != 0 || !same_shape(base->shape, shape)) return false;
     const std::vector<int64_t> expected = contiguous_strides(shape);
     for (Py_ssize_t k = 0; k < rank_of(shape); ++k)
-        if (extent_of(shape, k) != 1 && extent_of(strides, k) != expected[static_cast<size_t>(k)]) return false;
+        if (extent_of(shape, k) != 1 && extent_of(strides, k) != expected[static_cast<size_t>(k)])
+            return false;
     return true;
 }
 
@@ -117,7 +118,8 @@ void tensor_dealloc(PyObject* self) {
 }
 
 PyObject* tensor_new(PyTypeObject* type, PyObject*, PyObject*) {
-    PyErr_Format(PyExc_TypeError, "[%s] a tensor is made by a function such as array, zeros or arange, not by its class",
+    PyErr_Format(PyExc_TypeError,
+                 "[%s] a tensor is made by a function such as array, zeros or arange, not by its class",
                  type->tp_name);
     return nullptr;
 }
@@ -152,12 +154,13 @@ int set_node(PyObject* self, PyObject* value, void*) {
     }
     Node* node = reinterpret_cast<Node*>(value);
     if (tensor->base) {
-        PyErr_SetString(PyExc_AttributeError, "[node] expected an owner; a view's node is derived from its base's");
+        PyErr_SetString(PyExc_AttributeError,
+                        "[node] expected an owner; a view's node is derived from its base's");
         return -1;
     }
     if (node->dtype != tensor->dtype || !same_shape(node->shape, tensor->shape)) {
-        PyErr_Format(PyExc_ValueError, "[node] expected a node of shape %S and dtype %S, given %S and %S", tensor->shape,
-                     tensor->dtype->object, node->shape, node->dtype->object);
+        PyErr_Format(PyExc_ValueError, "[node] expected a node of shape %S and dtype %S, given %S and %S",
+                     tensor->shape, tensor->dtype->object, node->shape, node->dtype->object);
         return -1;
     }
     if (node != tensor->node) replace_node(tensor, node);
@@ -206,7 +209,8 @@ Node* tensor_node(Tensor* tensor) {
     if (owner->node->primitive->kind == Kind::View) {
         // A view's operand is never a view: the owner's is copied into a buffer of its own first.
         Node* seen = owner->node;
-        Ref<Node> copy = record_node(primitives.cast, seen->dtype, seen->shape, seen->size, nullptr, &seen, 1);
+        Ref<Node> copy =
+            record_node(primitives.cast, seen->dtype, seen->shape, seen->size, nullptr, &seen, 1);
         if (!copy) return nullptr;
         replace_node(owner, copy.get());
     }

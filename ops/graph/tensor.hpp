@@ -6,9 +6,8 @@
 namespace pyasc {
 
 struct Tensor {
-    PyObject_HEAD
-    Tensor* base;  // an owner, or null where this is one
-    Node* node;    // an owner's present node; a view's VIEW node on the base's present one, or null
+    PyObject_HEAD Tensor* base;  // an owner, or null where this is one
+    Node* node;  // an owner's present node; a view's VIEW node on the base's present one, or null
     const DtypeInfo* dtype;
     PyObject* shape;
     PyObject* strides;  // a view's, in elements; null for an owner

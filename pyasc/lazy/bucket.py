@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -20,10 +20,10 @@ class Buckets(Generic[Payload]):
 
     entries: list[tuple[tuple[int, ...], Hashable, Payload]] = field(default_factory=list)
 
-    def find(self, sizes: tuple[int, ...]) -> Payload | None:
-        """What is kept for the bucket that holds `sizes`, or None."""
+    def find(self, sizes: tuple[int, ...], fits: Callable[[Payload], bool]) -> Payload | None:
+        """What is kept for a bucket that holds `sizes` and fits otherwise, or None."""
         for representative, _, payload in self.entries:
-            if within(sizes, representative):
+            if within(sizes, representative) and fits(payload):
                 return payload
         return None
 

@@ -60,7 +60,7 @@ class KernelCache:
                 reason = "a structure not seen before"
             else:
                 self._memory.move_to_end(key)
-                found = buckets.find(binding.extents)
+                found = buckets.find(binding.extents, lambda e: e.fits(binding))
                 if found is not None:
                     self.counts["memory_hits"] += 1
                     return found
@@ -82,7 +82,7 @@ class KernelCache:
             buckets = self._memory.get((backend.name, kernel.key))
             if buckets is None:
                 return False
-            if buckets.find(binding.extents) is not None:
+            if buckets.find(binding.extents, lambda e: e.fits(binding)) is not None:
                 return True
             return buckets.find_tuning(backend.tune(kernel, binding)) is not None
 

@@ -3,6 +3,7 @@ calls."""
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +15,15 @@ from numpy.typing import NDArray
 from ..backend import _runtime
 from ..backend.base import Backend, Executable
 from ..backend.ir import Access as KernelAccess
-from ..backend.ir import Binding, Instr, Kernel, Operand
+from ..backend.ir import Binding, Instr, Kernel, Operand, format_kernel
+from ..backend.verify import verify_binding, verify_kernel
+from ..config import config
 from ..ops._graph import Tape
 from ..ops.meaning import strided
 from ..ops.primitives import EMPTY, FULL, LEAF, SCALAR, UPDATE, VIEW
-from .cache import kernels
+from .cache import kernels as kernel_cache
 from .domain import Access, contiguous_strides, decompose
+from .format import format_graph, format_schedule, format_tape, log_pass
 from .lower import LoweredKernel, lower
 from .schedule import Schedule, Step, schedule
 from .simplify import Value, simplify
@@ -47,10 +51,13 @@ class Plan:
 class Planner:
     """Builds the program of one schedule."""
 
-    def __init__(self, tape: Tape, plan: Schedule, backend: Backend) -> None:
+    def __init__(
+        self, tape: Tape, cut: Schedule, lowered: list[LoweredKernel | None], backend: Backend
+    ) -> None:
         self.tape = tape
-        self.values = plan.graph.values
-        self.schedule = plan
+        self.values = cut.graph.values
+        self.schedule = cut
+        self.lowered = lowered
         self.backend = backend
         self.slot_of: dict[int, int] = {}
         self.constants: list[int] = []
@@ -73,11 +80,10 @@ class Planner:
             elif v in self.schedule.stored:
                 self.slot_of[v] = slots
                 slots += 1
-        lowered = [None if s.host else lower(self.schedule, s) for s in self.schedule.steps]
-        self._lifetimes(lowered)
+        self._lifetimes()
         outputs = [self.slot_of[v] for v in self.schedule.graph.outputs]
         self.program = _runtime.Program(len(self.tape.leaves), slots, outputs)
-        for n, (step, kernel) in enumerate(zip(self.schedule.steps, lowered, strict=True)):
+        for n, (step, kernel) in enumerate(zip(self.schedule.steps, self.lowered, strict=True)):
             if kernel is None:
                 self._host(step)
             else:
@@ -89,9 +95,9 @@ class Planner:
 
     # --- memory --------------------------------------------------------------------------------------
 
-    def _lifetimes(self, lowered: list[LoweredKernel | None]) -> None:
+    def _lifetimes(self) -> None:
         """For each value in memory, the last step that reads it; outputs outlive every step."""
-        for n, (step, kernel) in enumerate(zip(self.schedule.steps, lowered, strict=True)):
+        for n, (step, kernel) in enumerate(zip(self.schedule.steps, self.lowered, strict=True)):
             read = set()
             if kernel is not None:
                 read.update(kernel.operands)
@@ -181,7 +187,7 @@ class Planner:
         return len(walks) == 1 and 0 not in next(iter(walks))[1]
 
     def _launch(self, lowered: LoweredKernel) -> None:
-        executable = kernels.executable(self.backend, lowered.kernel, lowered.binding)
+        executable = kernel_cache.executable(self.backend, lowered.kernel, lowered.binding)
         self._add_launch(executable, lowered)
 
     def _add_launch(self, executable: Executable, lowered: LoweredKernel) -> None:
@@ -328,8 +334,20 @@ def _host_call(
 
 
 def plan(tape: Tape, backend: Backend) -> Plan:
-    """Schedule a tape, compile what it needs and lay out its memory."""
-    return Planner(tape, schedule(simplify(tape), backend), backend).run()
+    """Schedule a tape, compile what it needs and lay out its memory: the pipeline, straight down."""
+    log_pass("trace", lambda: format_tape(tape))
+    graph = simplify(tape)
+    log_pass("simplify", lambda: format_graph(graph))
+    cut = schedule(graph, backend)
+    log_pass("schedule", lambda: format_schedule(cut))
+    kernels = [None if step.host else lower(cut, step) for step in cut.steps]
+    for kernel in kernels:
+        if kernel is not None:
+            if config.verify:
+                verify_kernel(kernel.kernel)
+                verify_binding(kernel.kernel, kernel.binding, [graph.values[v].size for v in kernel.operands])
+            log_pass("lower", functools.partial(format_kernel, kernel.kernel, kernel.binding))
+    return Planner(tape, cut, kernels, backend).run()
 
 
 __all__ = ["Plan", "plan"]

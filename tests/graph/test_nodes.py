@@ -94,7 +94,9 @@ def test_a_million_nodes_are_freed_without_recursion(run_python: Any) -> None:
         """)
 
 
-@pytest.mark.parametrize("name", ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize(
+    "name", ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+)
 def test_integer_scalars(name: str) -> None:
     dtype = np.dtype(name)
     values = [0, 1] if name == "bool" else [0, 1, int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)]

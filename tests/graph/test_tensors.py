@@ -169,7 +169,9 @@ def test_broadcasting_a_view_makes_one_view() -> None:
 
 
 def test_shapes_that_do_not_broadcast() -> None:
-    with pytest.raises(ValueError, match=r"\[add\] expected shapes that broadcast together, given \(2, 3\) and \(4,\)"):
+    with pytest.raises(
+        ValueError, match=r"\[add\] expected shapes that broadcast together, given \(2, 3\) and \(4,\)"
+    ):
         _graph.binary(ADD, owner(2, 3), owner(4))
     x = _graph.tensor(_graph.broadcast(owner(1), (2**40, 1)))
     y = _graph.tensor(_graph.broadcast(owner(1), (1, 2**40)))

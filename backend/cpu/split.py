@@ -1,0 +1,263 @@
+"""Reductions of few long rows or columns: pieces reduced in parallel, then combined.
+
+Each pass is two phases. In the first every unit reduces one piece and leaves its accumulators in scratch
+memory; in the second they are combined, always in the same order, and what follows for each row is computed. How
+many pieces there are depends on the sizes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from llvmlite import ir
+
+from ..ir import Binding, Kernel
+from . import access, primitives
+from .analysis import Analysis
+from .columns import ColumnPass
+from .elementwise import lanes_loop
+from .nest import I8, Nest, Scope, i64
+from .passes import Accumulator, Dtype, Passes
+from .rows import UNIT_POINTS, Range, RowPass
+from .tuning import Tuning
+from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_ranges
+
+MOST_PIECES = 1024
+
+
+class Split:
+    """Phases ``reduce, combine`` for each pass, and a last one for what is written for every point."""
+
+    def __init__(self, kernel: Kernel, tuning: Tuning) -> None:
+        self.kernel = kernel
+        self.tuning = tuning
+        self.analysis = Analysis(kernel)
+        self.passes = Passes(self.analysis, keep=False)
+        last = self.passes.count - 1
+        count = 2 * last + (1 if self.passes.stores[last] else 0)
+        self.phases: tuple[str, ...] = tuple(f"phase{k}" for k in range(count))
+        # Combining runs over the parallel axes like an elementwise kernel.
+        lane = tuning.lane if self.in_columns else kernel.parallel - 1
+        others = [k for k in range(kernel.parallel) if k != lane]
+        self.order = [*others, lane]
+        self.combining = Tuning("elementwise", lane, others[-1] if others else -1, tuning.width, 1)
+        self.states: list[tuple[int, int, Dtype]] = []  # (reduction, part, dtype) of each array of partial results
+        for r in self.analysis.reduces:
+            self.states += [(r, part, d) for part, d in enumerate(Accumulator.state_dtypes(kernel, r))]
+        self.names: tuple[str, ...] = (
+            *Blocks.NAMES,
+            "pieces",
+            "piece",
+            "points",
+            *(f"partial.{r}.{part}" for r, part, _ in self.states),
+            *(f"final.{r}" for r in self.analysis.reduces),
+        )
+
+    @property
+    def in_columns(self) -> bool:
+        return self.tuning.strategy == "columns"
+
+    # --- emission -------------------------------------------------------------------------------------
+
+    def emit(self, begin: Callable[..., Nest]) -> None:
+        for k, name in enumerate(self.phases):
+            s = k // 2
+            if k % 2:
+                self._emit_combine(begin(name, self.combining), s)
+            elif self.in_columns:
+                self._emit_columns(begin(name), s)
+            else:
+                self._emit_rows(begin(name), s)
+
+    def _outer(self, s: int) -> list[int]:
+        """Outer instructions that pass s needs, reductions of earlier passes among them, but no stores."""
+        passes, analysis = self.passes, self.analysis
+        body = self.kernel.body
+        roots = [a for n in passes.inner(s) for a in body[n].args]
+        roots += [body[r].args[0] for r in passes.reduces[s]]
+        outer = [n for n in roots if not analysis.is_inner(n)]
+        return [n for n in analysis.closure(outer, analysis.reduces) if not analysis.is_inner(n)]
+
+    def _start(self, nest: Nest, instructions: Sequence[int]) -> None:
+        nest.start(accesses_of(self.kernel, instructions))
+
+    def _part(self, nest: Nest, piece: ir.Value) -> dict[int, Range]:
+        b = nest.b
+        start = b.mul(piece, nest.integer("piece"))
+        stop = nest.minimum(b.add(start, nest.integer("piece")), nest.extent(self.tuning.split))
+        return {self.tuning.split: (start, stop)}
+
+    def _emit_rows(self, nest: Nest, s: int) -> None:
+        b, passes = nest.b, self.passes
+        outer = self._outer(s)
+        self._start(nest, [*outer, *passes.inner(s)])
+        with nest.loop(nest.begin, nest.end, i64(1)) as unit:
+            piece = b.urem(unit.index, nest.integer("pieces"))
+            row = b.udiv(unit.index, nest.integer("pieces"))
+            scope = nest.enter_all(nest.root, self.order, row)
+            self._recall(nest, scope, outer, row)
+            nest.emit([scope], [n for n in outer if n not in scope.env])
+            row_pass = RowPass(nest, passes, s, self._part(nest, piece))
+            state = row_pass.emit(scope)
+            if state:
+                self._leave(nest, scope, passes.reduces[s], row_pass.states.across(state), piece, row)
+        nest.finish()
+
+    def _emit_columns(self, nest: Nest, s: int) -> None:
+        b, passes = nest.b, self.passes
+        outer = self._outer(s)
+        self._start(nest, [*outer, *passes.inner(s)])
+        early = [n for n in outer if self.analysis.stage[n] == 0]
+        depths = Depths(nest, early)
+        nest.emit([nest.root], depths.at[0])
+
+        with nest.loop(nest.begin, nest.end, i64(1)) as unit:
+            piece = b.urem(unit.index, nest.integer("pieces"))
+            ranges = unit_ranges(nest, b.udiv(unit.index, nest.integer("pieces")))
+
+            def column(scopes: list[Scope]) -> None:
+                points = [self._point(nest, scope) for scope in scopes]
+                for scope, point in zip(scopes, points, strict=True):
+                    self._recall(nest, scope, outer, point)
+                nest.emit(scopes, [n for n in outer if n not in scopes[0].env])
+                column_pass = ColumnPass(nest, passes, s, self._part(nest, piece))
+                states = column_pass.emit(scopes)
+                for scope, state, point in zip(scopes, states, points, strict=True):
+                    if state:
+                        self._leave(nest, scope, passes.reduces[s], state, piece, point)
+
+            with each_row(nest, depths, ranges) as scope:
+                lanes_loop(nest, scope, *ranges.lane, [*outer, *passes.inner(s)], column)
+        nest.finish()
+
+    def _emit_combine(self, nest: Nest, s: int) -> None:
+        """Combine the pieces of pass s, then compute and store what needs no further pass."""
+        b, analysis = nest.b, self.analysis
+        reduces = self.passes.reduces[s]
+        stores = [
+            n
+            for n in analysis.stores
+            if not analysis.is_inner(n) and (analysis.stage[n] == s + 1 or (s == 0 and analysis.stage[n] == 0))
+        ]
+        needed = [n for n in analysis.closure(stores, analysis.reduces) if n not in analysis.reduces]
+        self._start(nest, needed)
+        depths = Depths(nest, [n for n in needed if analysis.stage[n] == 0])
+        nest.emit([nest.root], depths.at[0])
+        earlier = [r for r in analysis.reduces if analysis.stage[r] <= s]
+
+        def combine(scopes: list[Scope]) -> None:
+            (scope,) = scopes
+            nest.emit(scopes, depths.at[3])
+            point = self._point(nest, scope)
+            self._recall(nest, scope, earlier, point)
+            for r in reduces:
+                accumulator = Accumulator(nest, r)
+                with nest.loop(i64(0), nest.integer("pieces"), i64(1), accumulator.identity()) as pieces:
+                    at = b.add(b.mul(pieces.index, nest.integer("points")), point)
+                    parts = [
+                        self._load(nest, scope, f"partial.{r}.{part}", d, at)
+                        for part, d in enumerate(accumulator.dtypes)
+                    ]
+                    pieces.next = accumulator.merge(pieces.values, parts)
+                scope.env[r] = accumulator.result(scope, pieces.values)
+                self._save(nest, scope, f"final.{r}", accumulator.instr.dtype, scope.env[r], point)
+            nest.emit(scopes, [n for n in needed if n not in scope.env])
+
+        with nest.loop(nest.begin, nest.end, i64(1)) as unit:
+            ranges = unit_ranges(nest, unit.index)
+            with each_row(nest, depths, ranges) as scope:
+                lanes_loop(nest, scope, *ranges.lane, [], combine)
+        nest.finish()
+
+    # --- scratch memory -------------------------------------------------------------------------------
+
+    def _point(self, nest: Nest, scope: Scope) -> ir.Value:
+        """Position of the first lane in the parallel axes, the lane axis innermost."""
+        b = nest.b
+        point: ir.Value = i64(0)
+        for axis in self.order[:-1]:
+            point = b.add(b.mul(point, nest.extent(axis)), scope.index[axis])
+        assert scope.lane is not None
+        return b.add(b.mul(point, nest.extent(self.order[-1])), scope.lane)
+
+    def _address(self, nest: Nest, array: str, dtype: Dtype, at: ir.Value) -> ir.Value:
+        base = nest.b.gep(nest.scratch, [nest.integer(array)], source_etype=I8)
+        return nest.b.gep(base, [at], source_etype=primitives.memory_type(dtype))
+
+    def _load(self, nest: Nest, scope: Scope, array: str, dtype: Dtype, at: ir.Value) -> ir.Value:
+        element = primitives.memory_type(dtype)
+        place = self._address(nest, array, dtype, at)
+        if scope.lane is None:
+            return nest.from_memory(nest.splat(nest.b.load(place, align=dtype.itemsize, typ=element)), dtype)
+        return nest.from_memory(access.load_vector(nest, scope, place, element), dtype)
+
+    def _save(
+        self, nest: Nest, scope: Scope, array: str, dtype: Dtype, value: ir.Value, at: ir.Value
+    ) -> None:
+        place = self._address(nest, array, dtype, at)
+        vector = nest.to_memory(value, dtype)
+        if scope.lane is None:
+            first = nest.b.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+            nest.b.store(first, place, align=dtype.itemsize)
+        else:
+            access.store_vector(nest, scope, vector, place, primitives.memory_type(dtype))
+
+    def _leave(
+        self,
+        nest: Nest,
+        scope: Scope,
+        reduces: Sequence[int],
+        state: Sequence[ir.Value],
+        piece: ir.Value,
+        point: ir.Value,
+    ) -> None:
+        """Store the accumulators of one piece."""
+        b = nest.b
+        at = b.add(b.mul(piece, nest.integer("points")), point)
+        arrays = [(r, part, d) for r, part, d in self.states if r in reduces]
+        for (r, part, dtype), value in zip(arrays, state, strict=True):
+            self._save(nest, scope, f"partial.{r}.{part}", dtype, value, at)
+
+    def _recall(self, nest: Nest, scope: Scope, instructions: Sequence[int], point: ir.Value) -> None:
+        """Load what earlier passes reduced."""
+        for n in instructions:
+            if self.kernel.body[n].op == "reduce":
+                scope.env[n] = self._load(nest, scope, f"final.{n}", self.kernel.body[n].dtype, point)
+
+    # --- binding --------------------------------------------------------------------------------------
+
+    def bind(self, binding: Binding) -> Bound:
+        kernel, tuning = self.kernel, self.tuning
+        extents = binding.extents
+        rows = prod(extents[: kernel.parallel])
+        points = prod(extents[kernel.parallel :])
+        along = extents[tuning.split]
+        work = UNIT_POINTS / max(1.0, cost(kernel) / 8)
+        if self.in_columns:
+            lanes = tuning.width * max(1, tuning.unroll)
+            chunk = min(-(-extents[tuning.lane] // lanes) * lanes, 8 * lanes)
+            sizes = Blocks.choose(binding, kernel.parallel, tuning, chunk, chunk)
+            columns = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
+            per_unit = points * chunk
+        else:
+            sizes = Blocks.choose(binding, kernel.parallel, self.combining, rows, rows)
+            columns = rows
+            per_unit = points
+        pieces = max(1, min(MOST_PIECES, along, int(per_unit // work)))
+        piece = -(-along // pieces)
+        if tuning.split == tuning.lane:
+            whole = tuning.width * max(1, tuning.unroll)
+            piece = -(-piece // whole) * whole
+        pieces = -(-along // piece)
+        sizes |= {"pieces": pieces, "piece": piece, "points": rows}
+        used = 0
+        for r, part, dtype in self.states:
+            sizes[f"partial.{r}.{part}"] = used
+            used += -(-pieces * rows * dtype.itemsize // 64) * 64
+        for r in self.analysis.reduces:
+            sizes[f"final.{r}"] = used
+            used += -(-rows * kernel.body[r].dtype.itemsize // 64) * 64
+        combining = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
+        phases = [(combining if k % 2 else columns * pieces, 1) for k in range(len(self.phases))]
+        return Bound(sizes, tuple(phases), used, 0)
