@@ -19,7 +19,7 @@ OPERATIONS = (1, 2, 1, 1, 2, 1, 3, 2)  # how many operations each step is
 
 
 def expression(xp: Any, a: Any, operations: int, seed: int) -> Any:
-    """Record an elementwise expression of exactly `operations` operations on `a`; another seed, another structure."""
+    """Record an elementwise expression of `operations` operations on `a`; another seed, another structure."""
     choose = random.Random(seed)
     v, done = a, 0
     while done < operations:

@@ -1,8 +1,10 @@
 """Every workload, every library, one process, one table: ``python benchmarks/run.py``.
 
-Each library does the same job on the same inputs; its result is compared with NumPy's before it is timed. Rounds are
-interleaved (A B C … A B C …): in each, a library's function is called once to warm up, then a few times, of which
-the fastest counts. The table shows medians over the rounds, and medians of the ratios of times taken in the same round. All libraries use the same number of threads.
+Each library does the same job on the same inputs; its result is compared with NumPy's before it is
+timed. Rounds are interleaved (A B C … A B C …): in each, a library's function is called once to warm up,
+then a few times, of which the fastest counts. The table shows medians over the rounds, and medians of the
+ratios of times taken in the same round. All libraries use the same number of threads. NumPy, PyTorch,
+OpenCV and SciPy run as they are usually written; numexpr, numba and C++ write to outputs made before.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -81,7 +84,12 @@ def main() -> int:
     figures: list[report.Figure] = []
     shown = 0
     for name in (n for n in chosen if n in sections and "pyasc" in peers):
-        figures += sections[name](peers, options.quick)
+        try:
+            figures += sections[name](peers, options.quick)
+        except Exception:
+            traceback.print_exc()
+            print(f"{name}: stopped by an error", file=sys.stderr)
+            failures += 1
         report.show(figures[shown:])
         shown = len(figures)
     report.write(table, figures, options.output)

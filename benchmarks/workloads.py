@@ -1,6 +1,7 @@
 """The workloads: their inputs, how much memory they must move, and how closely results must agree.
 
-What a workload computes is said by the NumPy version in ``peers/numpy.py``; every other library does the same job.
+What a workload computes is said by the NumPy version in ``peers/numpy.py``; every other library does the
+same job.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Workload:
     make : callable
         ``make(generator, quick)`` returns the inputs by name.
     nbytes : callable
-        Bytes that must cross memory at least once, from the inputs: what the GB/s of the table are reckoned with.
+        From the inputs, the bytes that must cross memory at least once: the GB/s are reckoned with them.
     rtol, atol : float
         Agreement with NumPy's result; both 0 where the results are integers.
     mismatches : float

@@ -16,7 +16,7 @@ import pyasc as pa
 
 
 def diffuse(u: Any, steps: int, rate: float) -> Any:
-    """Forward Euler with the five-point Laplacian; the border keeps its temperature. For tensors and arrays alike."""
+    """Forward Euler with the five-point Laplacian, on a tensor or an array; the border keeps its values."""
     for _ in range(steps):
         around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
         u[1:-1, 1:-1] += rate * (around - 4 * u[1:-1, 1:-1])

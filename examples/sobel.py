@@ -1,7 +1,7 @@
 """Find the edges of a photograph: ``python examples/sobel.py [IMAGE] [--output edges.png]``.
 
-The array code below is recorded, fused into one kernel, compiled and run. Without an image it takes the astronaut
-that scikit-image ships. NumPy runs the same code, pure Python a loop; SciPy checks the result.
+The array code below is recorded, fused into one kernel, compiled and run. Without an image it takes the
+astronaut that scikit-image ships. NumPy runs the same code, pure Python a loop; SciPy checks the result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PYTHON_PIXELS = 400_000  # pure Python takes about a second for these
 
 
 def find_edges(xp: Any, image: Any) -> Any:
-    """Sobel's gradient magnitude at every pixel that has eight neighbours, as uint8; `xp` is pyasc or NumPy."""
+    """Sobel's gradient magnitude wherever there are eight neighbours, as uint8; `xp` is pyasc or NumPy."""
     if image.ndim == 3:
         r, g, b = (image[..., channel].astype(xp.int32) for channel in range(3))
         image = (GREY[0] * r + GREY[1] * g + GREY[2] * b + 2**15) >> 16
@@ -74,10 +74,11 @@ def read_image(path: Path | None) -> NDArray[np.uint8]:
     try:
         with Image.open(path) as file:
             image = ImageOps.exif_transpose(file)
-            if image.mode.startswith(("I;16", "I")):  # 16 bits for each pixel
-                return (np.asarray(image).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8)
-            grey = image.mode in ("1", "L", "LA", "La", "F")
-            pixels = np.asarray(image.convert("L" if grey else "RGB"))
+            if image.mode.startswith("I"):  # 16 bits for each pixel
+                pixels = (np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)
+            else:
+                grey = image.mode in ("1", "L", "LA", "La", "F")
+                pixels = np.asarray(image.convert("L" if grey else "RGB"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise OSError(f"cannot read {path}: {reason}") from error
@@ -120,9 +121,8 @@ def main() -> None:
     plan = pa.explain(edges)  # does not run anything
     result = edges.numpy()  # a sync point: fuse, compile, run
     first = (time.perf_counter() - start) * 1e3
-    print(
-        f"ran as {len(plan.kernels)} kernel{'s' * (len(plan.kernels) != 1)}, {plan.bytes_moved / 1e6:.1f} MB moved:"
-    )
+    count = len(plan.kernels)
+    print(f"ran as {count} kernel{'s' * (count != 1)}, {plan.bytes_moved / 1e6:.1f} MB moved:")
     for kernel in plan.kernels:
         arrays = ", ".join(map(str, kernel.inputs)), ", ".join(map(str, kernel.outputs))
         print(f"  {kernel.name}: {arrays[0]} -> {arrays[1]}, {len(kernel.ops)} operations")

@@ -19,6 +19,7 @@ from .primitives import CAST, FULL
 Shape = tuple[int, ...]
 Axes = int | tuple[int, ...] | None
 NUMBERS = (bool, int, float)
+Tensor = Any  # pyasc.Tensor, which this floor does not know: what signatures show
 
 
 def as_tensor(x: Any, operation: str = "asarray") -> Any:
@@ -32,11 +33,11 @@ def as_tensor(x: Any, operation: str = "asarray") -> Any:
 
 def as_tensors(operation: str, xs: Any) -> list[Any]:
     """The tensors of a sequence of array-likes."""
-    if isinstance(xs, _graph.TensorBase) or not isinstance(xs, Iterable):
-        if not isinstance(xs, _graph.TensorBase):
-            raise DtypeError(f"[{operation}] expected a sequence of arrays, given {type(xs).__name__}")
-        if xs.ndim == 0:
+    if isinstance(xs, _graph.TensorBase):
+        if not xs.shape:
             raise ShapeError(f"[{operation}] expected a sequence of arrays, given a 0-d tensor")
+    elif not isinstance(xs, Iterable):
+        raise DtypeError(f"[{operation}] expected a sequence of arrays, given {type(xs).__name__}")
     return [as_tensor(x, operation) for x in xs]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _graph, dtypes
 from . import primitives as p
-from .arguments import NUMBERS, as_array, as_int, as_shape, as_tensor, cast, number
+from .arguments import NUMBERS, Tensor, as_array, as_int, as_shape, as_tensor, cast, number
 from .dtypes import is_float, is_integer, promote_types
 from .elementwise import binary, select, unary
 from .errors import ArgumentError, DtypeError, ShapeError
@@ -26,7 +26,7 @@ TensorBase = _graph.TensorBase
 
 # --- from the host ----------------------------------------------------------------------------------
 @operation(np.asarray, cases=(case((3, 5)),))
-def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Any:
+def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of an array-like's values.
 
     Parameters
@@ -60,7 +60,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
             if copy is False:
                 raise ArgumentError(
                     f"[asarray] expected dtype {wanted.name} for copy=False, given {obj.dtype.name}"
-                )  # type: ignore[attr-defined]
+                )
             return cast(obj, wanted)
         return owned(obj) if copy else obj
     if copy is False:
@@ -95,7 +95,7 @@ def _holds_tensors(items: Any) -> bool:
 
 
 @operation(np.array, cases=(case((3, 5)),))
-def array(obj: Any, /, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Any:
+def array(obj: Any, /, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) -> Tensor:
     """A new tensor of an array-like's values: `asarray` that copies tensors too.
 
     Parameters
@@ -113,13 +113,13 @@ def array(obj: Any, /, dtype: Any = None, *, copy: bool = True, ndmin: int = 0) 
 
 
 @operation(np.asanyarray)
-def asanyarray(obj: Any, /, dtype: Any = None) -> Any:
+def asanyarray(obj: Any, /, dtype: Any = None) -> Tensor:
     """`asarray` under another name of NumPy's."""
     return asarray(obj, dtype)
 
 
 @operation(np.from_dlpack)
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor with a copy of what another library exports through DLPack.
 
     Parameters
@@ -142,7 +142,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 
 @operation(np.fromfunction)
-def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = None, **options: Any) -> Any:
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = None, **options: Any) -> Tensor:
     """What a function gives when it is called with the index along each axis of a shape.
 
     Parameters
@@ -178,7 +178,7 @@ def constant(shape: Any, value: Any, dtype: dtypes.Dtype, name: str) -> Any:
     reference=lambda s, dtype=np.float32: np.zeros(s, dtype),
     dtypes="f",
 )
-def zeros(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
+def zeros(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Tensor:
     """A tensor of zeros.
 
     Parameters
@@ -200,14 +200,14 @@ def zeros(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None
     reference=lambda s, dtype=np.float32: np.ones(s, dtype),
     dtypes="f",
 )
-def ones(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
+def ones(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Tensor:
     """A tensor of ones; parameters as for `zeros`."""
     _device(device, "ones")
     return constant(shape, 1, _dtype(dtype, "ones"), "ones")
 
 
 @operation()
-def empty(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
+def empty(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Tensor:
     """A tensor whose values are whatever its memory holds; parameters as for `zeros`."""
     _device(device, "empty")
     return _graph.tensor(empty_node(as_shape(shape, "empty"), _dtype(dtype, "empty")))
@@ -218,7 +218,7 @@ def empty(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None
     reference=np.full,
     dtypes="f",
 )
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Tensor:
     """A tensor of one value.
 
     Parameters
@@ -252,7 +252,7 @@ _LIKE = (case((2, 3)), case((2, 3), dtype=np.int16), case((2, 3), shape=(4,)))
 
 
 @operation(np.zeros_like, cases=_LIKE)
-def zeros_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+def zeros_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Tensor:
     """Zeros in the shape and dtype of another tensor, unless these are given."""
     _device(device, "zeros_like")
     new, wanted = _like(x, dtype, shape, "zeros_like")
@@ -260,7 +260,7 @@ def zeros_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any =
 
 
 @operation(np.ones_like, cases=_LIKE)
-def ones_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+def ones_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Tensor:
     """Ones in the shape and dtype of another tensor, unless these are given."""
     _device(device, "ones_like")
     new, wanted = _like(x, dtype, shape, "ones_like")
@@ -268,7 +268,7 @@ def ones_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = 
 
 
 @operation(np.empty_like)
-def empty_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+def empty_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Tensor:
     """A tensor with whatever its memory holds, in the shape and dtype of another, unless these are given."""
     _device(device, "empty_like")
     new, wanted = _like(x, dtype, shape, "empty_like")
@@ -276,7 +276,9 @@ def empty_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any =
 
 
 @operation(np.full_like, cases=(case((2, 3), args=(1,)), case((2, 3), args=(2.5,), dtype=np.float64)))
-def full_like(x: Any, /, fill_value: Any, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Any:
+def full_like(
+    x: Any, /, fill_value: Any, dtype: Any = None, *, shape: Any = None, device: Any = None
+) -> Tensor:
     """One value in the shape and dtype of another tensor, unless these are given."""
     _device(device, "full_like")
     new, wanted = _like(x, dtype, shape, "full_like")
@@ -289,7 +291,9 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, *, shape: Any = Non
     reference=np.arange,
     dtypes="f",
 )
-def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Any:
+def arange(
+    start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
+) -> Tensor:
     """Evenly spaced numbers from `start` up to `stop`, which is not among them.
 
     Parameters
@@ -357,7 +361,7 @@ def linspace(
     axis: int = 0,
     *,
     device: Any = None,
-) -> Any:
+) -> Tensor:
     """Evenly spaced numbers over an interval.
 
     Parameters
@@ -420,7 +424,7 @@ def logspace(
     base: float = 10.0,
     dtype: Any = None,
     axis: int = 0,
-) -> Any:
+) -> Tensor:
     """Numbers from ``base**start`` to ``base**stop`` with evenly spaced logarithms.
 
     Parameters as for `linspace`.
@@ -441,7 +445,7 @@ def logspace(
 )
 def geomspace(
     start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Any:
+) -> Tensor:
     """Numbers from `start` to `stop` with an even ratio.
 
     Parameters as for `linspace`; the bounds are not 0 and of one sign.
@@ -468,7 +472,7 @@ def geomspace(
 )
 def eye(
     n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None
-) -> Any:
+) -> Tensor:
     """Ones on a diagonal of a matrix, zeros elsewhere.
 
     Parameters
@@ -491,7 +495,7 @@ def eye(
 
 
 @operation(cases=(case(args=(3,)),), reference=lambda n: np.identity(n, np.float32), dtypes="f")
-def identity(n: int, dtype: Any = None) -> Any:
+def identity(n: int, dtype: Any = None) -> Tensor:
     """The square matrix with ones on its main diagonal."""
     return eye(n, dtype=dtype)
 
@@ -501,7 +505,7 @@ def identity(n: int, dtype: Any = None) -> Any:
     reference=lambda n, m=None, k=0: np.tri(n, m, k, np.float32),
     dtypes="f",
 )
-def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None) -> Any:
+def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones on and below a diagonal of a matrix, zeros above; parameters as for `eye`."""
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "tri")
     return cast(triangle(shape, as_int(k, "tri", "k")), _dtype(dtype, "tri"))
@@ -510,7 +514,7 @@ def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None
 @operation(
     np.vander, cases=(case((3,)), case((3,), N=2), case((3,), increasing=True)), dtypes="i", domain=(-5, 5)
 )
-def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Tensor:
     """The matrix whose columns are powers of a vector, the highest first unless `increasing`.
 
     Parameters
@@ -538,7 +542,7 @@ def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Any:
     np.meshgrid,
     cases=(case((3,), (4,)), case((3,), (4,), (2,), indexing="ij"), case((3,), (4,), sparse=True)),
 )
-def meshgrid(*xs: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+def meshgrid(*xs: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Tensor]:
     """Coordinates of a grid, one tensor for each axis.
 
     Parameters
@@ -576,7 +580,7 @@ def meshgrid(*xs: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 @operation(np.indices, cases=(case(args=((2, 3),)),), dtypes="f")
-def indices(dimensions: tuple[int, ...], dtype: Any = None, sparse: bool = False) -> Any:
+def indices(dimensions: tuple[int, ...], dtype: Any = None, sparse: bool = False) -> Tensor:
     """The index along each axis of a shape.
 
     One tensor with a leading axis, or a tuple of tensors that broadcast if `sparse`.

@@ -258,7 +258,9 @@ def finfo(dtype: Any) -> Any:
     found = own if isinstance(own, np.dtype) else as_dtype(dtype, "finfo")
     if not is_float(found):
         raise DtypeError(f"[finfo] expected a float dtype, given {found.name}")
-    return ml_dtypes.finfo(found) if found == bfloat16 else np.finfo(found)
+    if found == bfloat16:
+        return ml_dtypes.finfo(found)  # type: ignore[no-untyped-call]
+    return np.finfo(found)
 
 
 def iinfo(dtype: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _graph, dtypes, registry
-from .arguments import NUMBERS, as_tensor, broadcast_shapes, cast, number, scalar
+from .arguments import NUMBERS, Tensor, as_tensor, broadcast_shapes, cast, number, scalar
 from .dtypes import Dtype
 from .errors import DtypeError, ShapeError
 from .primitives import BOOL, CAST, EQ, LE, LT, NE, WHERE, Primitive
@@ -195,6 +195,13 @@ def _promoted(entry: Operation, xs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def apply(entry: Operation, xs: tuple[Any, ...], out: Any, where: Any, dtype: Any) -> Any:
     """An elementwise operation in full: any operands, a dtype to compute in, a target, a mask."""
+    try:
+        return _deliver(entry.name, _applied(entry, xs, dtype), out, where)
+    except ShapeError as error:
+        raise error.of(entry.name) from None
+
+
+def _applied(entry: Operation, xs: tuple[Any, ...], dtype: Any) -> Any:
     made = _strong(entry, xs)
     if dtype is not None and entry.result is None:
         wanted = dtypes.as_dtype(dtype, entry.name)
@@ -207,20 +214,16 @@ def apply(entry: Operation, xs: tuple[Any, ...], out: Any, where: Any, dtype: An
         computed = compute_dtype(entry, wanted)
         made = tuple(number(x, computed) if type(x) in NUMBERS else cast(x, computed) for x in made)
     if len(made) == 1 and entry.rule.of(made[0].dtype) == "same":
-        result = copy(made[0])
-    elif entry.primitive is not None and len(made) == 2:
+        return copy(made[0])
+    if entry.primitive is not None and len(made) == 2:
         a, b = (made[1], made[0]) if entry.swapped else made
-        result = binary(entry.primitive, a, b, entry.result)
-    else:
-        if len(made) == 1 or entry.primitive is None:
-            computed = operand_dtype(entry, made)
-            made = tuple(number(x, computed) if type(x) in NUMBERS else cast(x, computed) for x in made)
-        if entry.primitive is not None:
-            result = unary(entry.primitive, made[0], entry.result or made[0].dtype)
-        else:
-            assert entry.lowering is not None
-            result = entry.lowering(*made)
-    return _deliver(entry.name, result, out, where)
+        return binary(entry.primitive, a, b, entry.result)
+    computed = operand_dtype(entry, made)
+    made = tuple(number(x, computed) if type(x) in NUMBERS else cast(x, computed) for x in made)
+    if entry.primitive is not None:
+        return unary(entry.primitive, made[0], entry.result or made[0].dtype)
+    assert entry.lowering is not None
+    return entry.lowering(*made)
 
 
 def _deliver(name: str, result: Any, out: Any, where: Any) -> Any:
@@ -344,7 +347,7 @@ def unary_primitive(
     fast = {d: result or d for d in dtypes.DTYPES.values() if rule.of(d) == "keep"}
     find = fast.get
 
-    def function(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+    def function(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Tensor:
         if out is None and where is True and dtype is None and isinstance(x, TensorBase):
             own = find(x.dtype)
             if own is not None:
@@ -380,16 +383,22 @@ def binary_primitive(
         **_declared(name, declaration),
     )
 
-    def forward(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+    def forward(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Tensor:
         if out is None and where is True and dtype is None:
-            made = binary(primitive, x, y, result)
+            try:
+                made = binary(primitive, x, y, result)
+            except ShapeError as error:
+                raise error.of(name) from None
             if made is not NotImplemented:
                 return made
         return apply(entry, (x, y), out, where, dtype)
 
-    def backward(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+    def backward(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Tensor:
         if out is None and where is True and dtype is None:
-            made = binary(primitive, y, x, result)
+            try:
+                made = binary(primitive, y, x, result)
+            except ShapeError as error:
+                raise error.of(name) from None
             if made is not NotImplemented:
                 return made
         return apply(entry, (x, y), out, where, dtype)
@@ -433,7 +442,7 @@ def lowered(
         )
         if arity == 1:
 
-            def one(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+            def one(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Tensor:
                 if (
                     out is None
                     and where is True
@@ -447,7 +456,7 @@ def lowered(
             _enter(one, entry, line, 1, cases)
         else:
 
-            def two(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Any:
+            def two(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> Tensor:
                 if shortcut is not None and out is None and where is True and dtype is None:
                     made = shortcut(x, y)
                     if made is not NotImplemented:
@@ -461,7 +470,10 @@ def lowered(
                     and where is True
                     and dtype is None
                 ):
-                    return lowering(x, y)
+                    try:
+                        return lowering(x, y)
+                    except ShapeError as error:
+                        raise error.of(name) from None
                 return apply(entry, (x, y), out, where, dtype)
 
             _enter(two, entry, line, 2, cases)

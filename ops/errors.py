@@ -8,6 +8,7 @@ from __future__ import annotations
 import linecache
 import sys
 from types import CodeType
+from typing import Self
 
 import numpy as np
 
@@ -52,9 +53,13 @@ class PyascError(Exception):
     """The base of everything the library raises. The user's line is found when the error is made."""
 
     def __init__(self, message: str, line: tuple[str, int, str] | None = None) -> None:
-        line = line or user_line()
-        self.line = line
-        super().__init__(f"{message}\n  {format_line(line)}" if line else message)
+        self.message = message
+        self.line = line or user_line()
+        super().__init__(f"{message}\n  {format_line(self.line)}" if self.line else message)
+
+    def of(self, operation: str) -> Self:
+        """The same error in the name of the operation that the user called."""
+        return type(self)(f"[{operation}] {self.message.partition('] ')[2]}", self.line)
 
 
 class ShapeError(PyascError, ValueError):

@@ -258,8 +258,15 @@ def argwhere(x: Any) -> Any:
     return host.from_array(np.argwhere(_as_mask(x, "argwhere")), "argwhere")
 
 
+def _compress_method(self: Any, condition: Any, axis: int | None = None) -> Any:
+    """Slices along an axis where a condition holds: `compress` with the tensor in front. A sync point."""
+    return compress(condition, self, axis)
+
+
 @operation(
-    np.compress, cases=(case(np.array([True, False, True]), (3, 4), axis=0), case(np.array([0, 1]), (3, 4)))
+    np.compress,
+    method=_compress_method,
+    cases=(case(np.array([True, False, True]), (3, 4), axis=0), case(np.array([0, 1]), (3, 4))),
 )
 def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
     """Slices along an axis where a condition holds. A sync point.

@@ -173,6 +173,7 @@ def interpolated(
     np.convolve,
     cases=(case((7,), (3,)), case((3,), (7,), mode="same"), case((7,), (3,), mode="valid")),
     ulp=16,
+    slack=128,
 )
 def convolve(x: Any, y: Any, mode: str = "full") -> Any:
     """The discrete convolution of two sequences.

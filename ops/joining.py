@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _graph, dtypes
 from . import primitives as p
-from .arguments import Axes, Shape, as_axis, as_int, as_shape, as_tensor, as_tensors, cast, number
+from .arguments import Axes, Shape, Tensor, as_axis, as_int, as_shape, as_tensor, as_tensors, cast, number
 from .elementwise import binary, select
 from .errors import ArgumentError, ShapeError
 from .host import call, host_function, values
@@ -83,7 +83,7 @@ def _common(name: str, tensors: list[Any], dtype: Any, casting: str) -> list[Any
 )
 def concat(
     arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
-) -> Any:
+) -> Tensor:
     """Join tensors along an axis that they have.
 
     Parameters
@@ -131,7 +131,7 @@ def concat(
 )
 def stack(
     arrays: Any, /, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
-) -> Any:
+) -> Tensor:
     """Join tensors of one shape along a new axis.
 
     Parameters
@@ -157,13 +157,13 @@ def _as_sequence(at_least: Any, arrays: Any) -> list[Any]:
 
 
 @operation(np.vstack, cases=(case((3,), (3,), sequence=True), case((2, 3), (1, 3), sequence=True)))
-def vstack(arrays: Any, /, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(arrays: Any, /, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Join tensors along the first axis, one-dimensional ones as rows; parameters as for `concat`."""
     return concat(_as_sequence(atleast_2d, arrays), 0, dtype=dtype, casting=casting)
 
 
 @operation(np.hstack, cases=(case((3,), (2,), sequence=True), case((2, 3), (2, 1), sequence=True)))
-def hstack(arrays: Any, /, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(arrays: Any, /, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Join tensors along the second axis, one-dimensional ones along their only one.
 
     Parameters as for `concat`.
@@ -173,19 +173,19 @@ def hstack(arrays: Any, /, *, dtype: Any = None, casting: str = "same_kind") -> 
 
 
 @operation(np.dstack, cases=(case((3,), (3,), sequence=True), case((2, 3), (2, 3), sequence=True)))
-def dstack(arrays: Any, /) -> Any:
+def dstack(arrays: Any, /) -> Tensor:
     """Join tensors along the third axis, those of fewer axes seen with three."""
     return concat(_as_sequence(atleast_3d, arrays), 2)
 
 
 @operation(np.column_stack, cases=(case((3,), (3, 2), sequence=True),))
-def column_stack(arrays: Any, /) -> Any:
+def column_stack(arrays: Any, /) -> Tensor:
     """Join tensors along the second axis, one-dimensional ones as columns."""
     return concat([expand_dims(t, 1) if t.ndim == 1 else t for t in _as_sequence(atleast_1d, arrays)], 1)
 
 
 @operation(np.append, cases=(case((3,), (2, 2)), case((1, 2), (2, 2), axis=0)))
-def append(x: Any, more: Any, /, axis: int | None = None) -> Any:
+def append(x: Any, more: Any, /, axis: int | None = None) -> Tensor:
     """x with more values behind it along an axis; without one, both are joined in one axis."""
     return concat([as_tensor(x, "append"), as_tensor(more, "append")], axis)
 
@@ -199,7 +199,7 @@ def append(x: Any, more: Any, /, axis: int | None = None) -> Any:
         case((3, 4), args=((1, 2),), axis=(0, 1)),
     ),
 )
-def roll(x: Any, /, shift: int | tuple[int, ...], axis: Axes = None) -> Any:
+def roll(x: Any, /, shift: int | tuple[int, ...], axis: Axes = None) -> Tensor:
     """Move elements along axes; what falls off one end comes back at the other.
 
     Parameters
@@ -239,7 +239,7 @@ def roll(x: Any, /, shift: int | tuple[int, ...], axis: Axes = None) -> Any:
 
 
 @operation(np.tile, cases=(case((3,), args=(2,)), case((2, 3), args=((2, 1, 2),)), case((2, 3), args=(2,))))
-def tile(x: Any, /, reps: int | tuple[int, ...]) -> Any:
+def tile(x: Any, /, reps: int | tuple[int, ...]) -> Tensor:
     """The tensor laid side by side as often as `reps` says for each axis.
 
     Parameters
@@ -267,7 +267,7 @@ def tile(x: Any, /, reps: int | tuple[int, ...]) -> Any:
 )
 def repeat(
     x: Any, /, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
-) -> Any:
+) -> Tensor:
     """Each element as often as `repeats` says.
 
     Parameters
@@ -308,7 +308,7 @@ def repeat(
 
 
 @operation(np.resize, cases=(case((2, 3), args=((3, 4),)), case((2, 3), args=(4,))))
-def resize(x: Any, /, new_shape: int | tuple[int, ...]) -> Any:
+def resize(x: Any, /, new_shape: int | tuple[int, ...]) -> Tensor:
     """The elements in another shape, repeated from the first where there are too few."""
     x = as_tensor(x, "resize")
     shape = as_shape(new_shape, "resize")
@@ -354,7 +354,7 @@ def _runs(index: Any) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _pad_by_position(x: Any, widths: list[tuple[int, int]], mode: str, options: dict[str, Any]) -> Any:
+def _pad_by_position(x: Any, widths: list[tuple[int, int]], mode: Any, options: dict[str, Any]) -> Any:
     for k, pair in enumerate(widths):
         if pair == (0, 0):
             continue
@@ -392,7 +392,7 @@ def pad_on_host(x: Any, widths: Any, mode: str, options: Any) -> Any:
         case((3, 4), args=(1,), mode="maximum"),
     ),
 )
-def pad(x: Any, /, pad_width: Any, mode: str = "constant", **options: Any) -> Any:
+def pad(x: Any, /, pad_width: Any, mode: str = "constant", **options: Any) -> Tensor:
     """Add elements at the ends of axes.
 
     Parameters
@@ -459,7 +459,7 @@ def triangle(shape: Shape, k: int) -> Any:
 
 
 @operation(np.tril, cases=(case((3, 4)), case((2, 4, 3), k=1), case((3, 3), k=-1)))
-def tril(x: Any, /, k: int = 0) -> Any:
+def tril(x: Any, /, k: int = 0) -> Tensor:
     """The elements on and below a diagonal of the last two axes, 0 elsewhere.
 
     Parameters
@@ -473,14 +473,14 @@ def tril(x: Any, /, k: int = 0) -> Any:
 
 
 @operation(np.triu, cases=(case((3, 4)), case((2, 4, 3), k=1), case((3, 3), k=-1)))
-def triu(x: Any, /, k: int = 0) -> Any:
+def triu(x: Any, /, k: int = 0) -> Tensor:
     """The elements on and above a diagonal of the last two axes, 0 elsewhere; parameters as for `tril`."""
     x = atleast_2d(as_tensor(x, "triu"))
     return select(triangle(x.shape, as_int(k, "triu", "k") - 1), False if x.dtype == BOOL else 0, x)
 
 
 @operation(np.diag, cases=(case((3,)), case((3, 4), k=1), case((3,), k=-2)))
-def diag(x: Any, /, k: int = 0) -> Any:
+def diag(x: Any, /, k: int = 0) -> Tensor:
     """The diagonal of a matrix as a view, or the matrix that has a vector on a diagonal.
 
     Parameters
@@ -504,6 +504,6 @@ def diag(x: Any, /, k: int = 0) -> Any:
 
 
 @operation(np.diagflat, cases=(case((2, 2)), case((3,), k=1)))
-def diagflat(x: Any, /, k: int = 0) -> Any:
+def diagflat(x: Any, /, k: int = 0) -> Tensor:
     """The matrix that has all elements of x, in one row, on a diagonal."""
     return diag(ravel(as_tensor(x, "diagflat")), k)

@@ -1,4 +1,5 @@
-"""Linear algebra. Factorisations run on the host, by LAPACK through NumPy; norms are operations like any other.
+"""Linear algebra. Factorisations run on the host, by LAPACK through NumPy; norms are operations like any
+other.
 
 Integers become the default float; float16 and bfloat16 are computed in float32 and rounded once.
 """
@@ -50,10 +51,12 @@ def _parts(x: Any, found: Any) -> tuple[Any, ...]:
     return tuple(host.from_array(np.asarray(part).astype(x.dtype, copy=False)) for part in found)
 
 
-# --- one result: recorded ------------------------------------------------------------------------------------
+# --- one result: recorded -----------------------------------------------------------------------------------
 @operation(np.linalg.inv, namespace="linalg")
 def inv(x: Any, /) -> Any:
-    """The inverse of square matrices, shape (..., n, n). A singular one raises LinAlgError when it is computed."""
+    """The inverse of square matrices, shape (..., n, n). A singular one raises LinAlgError when it is
+    computed.
+    """
     x = _matrices("inv", x, square=True)
     return _lapack("inv", (x,), x.shape)
 
@@ -105,7 +108,8 @@ def solve(x1: Any, x2: Any, /) -> Any:
     Returns
     -------
     tensor
-        Of x2's shape but for leading axes, which are broadcast. A singular x1 raises LinAlgError when it is computed.
+        Of x2's shape but for leading axes, which are broadcast. A singular x1 raises LinAlgError when it is
+        computed.
     """
     x1 = _matrices("solve", x1, square=True)
     x2 = as_tensor(x2, "solve")
@@ -120,7 +124,7 @@ def solve(x1: Any, x2: Any, /) -> Any:
     return _lapack("solve", (x1, x2), (*batch, *x2.shape[-2:]))
 
 
-# --- several results: sync points ----------------------------------------------------------------------------
+# --- several results: sync points ---------------------------------------------------------------------------
 class EighResult(NamedTuple):
     eigenvalues: Any
     eigenvectors: Any
@@ -150,7 +154,7 @@ def eigh(x: Any, /) -> EighResult:
 
 
 @operation(np.linalg.qr, namespace="linalg")
-def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
+def qr(x: Any, /, *, mode: Any = "reduced") -> QRResult:
     """The QR factors of matrices, shape (..., n, m), reduced or ``mode="complete"``. A sync point."""
     if mode not in ("reduced", "complete"):
         raise ArgumentError(f"[qr] expected mode 'reduced' or 'complete', given {mode!r}")
@@ -172,7 +176,7 @@ def slogdet(x: Any, /) -> SlogdetResult:
     return SlogdetResult(*_parts(x, np.linalg.slogdet(_wide(host.values(x)))))
 
 
-# --- norms and powers ----------------------------------------------------------------------------------------
+# --- norms and powers ---------------------------------------------------------------------------------------
 @operation(np.linalg.vector_norm, namespace="linalg")
 def vector_norm(x: Any, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Any:
     """The norm of vectors along axes.
@@ -184,7 +188,8 @@ def vector_norm(x: Any, /, *, axis: Axes = None, keepdims: bool = False, ord: fl
         None takes x as one vector.
     keepdims : bool
     ord : float
-        2 by default; ``inf`` and ``-inf`` are the greatest and least absolute value, 0 counts what is not zero.
+        2 by default; ``inf`` and ``-inf`` are the greatest and least absolute value, 0 counts what is not
+        zero.
 
     Returns
     -------
@@ -268,7 +273,9 @@ def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> 
 
 @operation(np.linalg.matrix_power, namespace="linalg")
 def matrix_power(x: Any, n: int, /) -> Any:
-    """Square matrices, shape (..., k, k), multiplied by themselves n times; their inverses where n is negative."""
+    """Square matrices, shape (..., k, k), multiplied by themselves n times; their inverses where n is
+    negative.
+    """
     x = as_tensor(x, "matrix_power")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"[matrix_power] expected square matrices, given shape {x.shape}")

@@ -148,6 +148,8 @@ class Generator:
         kind = _float(dtype, "uniform")
         low, high = _parameters("uniform", kind, low, high)
         value = self.random(_joint("uniform", size, low, high), kind)
+        if type(low) is float and type(high) is float and (low, high) == (0.0, 1.0):
+            return value
         return op(ADD, op(MUL, value, op(SUB, high, low)), low)
 
     def standard_normal(self, size: Size = None, dtype: Any = None) -> Any:
@@ -195,6 +197,8 @@ class Generator:
             raise ArgumentError(f"[normal] expected a scale from 0 up, given {scale}")
         loc, scale = _parameters("normal", kind, loc, scale)
         value = self.standard_normal(_joint("normal", size, loc, scale), kind)
+        if type(loc) is float and type(scale) is float and (loc, scale) == (0.0, 1.0):
+            return value
         return op(ADD, op(MUL, value, scale), loc)
 
     def exponential(self, scale: Any = 1.0, size: Size = None, dtype: Any = None) -> Any:

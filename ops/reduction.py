@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _graph, dtypes
 from . import primitives as p
-from .arguments import NUMBERS, Axes, Shape, as_axes, as_axis, as_int, as_tensor, cast, number
+from .arguments import NUMBERS, Axes, Shape, Tensor, as_axes, as_axis, as_int, as_tensor, cast, number
 from .dtypes import Dtype, is_float
 from .elementwise import binary, select, unary
 from .errors import ArgumentError, DtypeError, ShapeError
@@ -35,7 +35,7 @@ def reduced(x: Any, how: str, axes: Shape, keepdims: bool) -> Any:
     """Record REDUCE over axes counted from 0; no axes give a copy."""
     if not axes:
         return copy(x)
-    shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+    shape = () if len(axes) == len(x.shape) else tuple(n for k, n in enumerate(x.shape) if k not in axes)
     result = _graph.tensor(_graph.record(p.REDUCE, (x.node,), shape, x.dtype, (how, tuple(sorted(axes)))))
     return _kept(result, x.shape, axes) if keepdims else result
 
@@ -87,7 +87,7 @@ def _accumulating(
     if x.dtype == BOOL:
         how, identity = ("or" if how == "add" else "and"), bool(identity)
     x = _masked(x, where, identity, name)
-    if _count(x.shape, axes) == 0:
+    if 0 in x.shape and _count(x.shape, axes) == 0:
         result = _constant(x.shape, axes, keepdims, identity, x.dtype)
     else:
         result = reduced(x, how, axes, keepdims)
@@ -126,7 +126,7 @@ def sum(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = True,
-) -> Any:
+) -> Tensor:
     """The sum of elements over axes; 0 of none."""
     return _accumulating("sum", "add", 0, x, axis, dtype, out, keepdims, initial, where)
 
@@ -141,7 +141,7 @@ def prod(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = True,
-) -> Any:
+) -> Tensor:
     """The product of elements over axes; 1 of none."""
     return _accumulating("prod", "mul", 1, x, axis, dtype, out, keepdims, initial, where)
 
@@ -161,7 +161,7 @@ def _extreme(
                 f"[{name}] expected initial where a mask is given, given none: a {name} has no identity"
             )
         x = select(cast(as_tensor(where, name), BOOL), x, cast(as_tensor(initial, name), x.dtype))
-    if _count(x.shape, axes) == 0:
+    if 0 in x.shape and _count(x.shape, axes) == 0:
         if initial is None:
             raise ArgumentError(
                 f"[{name}] expected elements along axis {axis}, given shape {x.shape}: "
@@ -183,7 +183,7 @@ def max(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = True,
-) -> Any:
+) -> Tensor:
     """The largest element over axes; NaN where there is one."""
     return _extreme("max", p.MAX, x, axis, out, keepdims, initial, where)
 
@@ -197,7 +197,7 @@ def min(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = True,
-) -> Any:
+) -> Tensor:
     """The smallest element over axes; NaN where there is one."""
     return _extreme("min", p.MIN, x, axis, out, keepdims, initial, where)
 
@@ -227,7 +227,7 @@ for _function in (max, min):  # type: ignore[assignment]
 
 
 @operation(np.ptp, cases=_CASES, dtypes="iuf")
-def ptp(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Any:
+def ptp(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """The distance from the smallest to the largest element over axes."""
     x = as_tensor(x, "ptp")
     return deliver(
@@ -247,19 +247,23 @@ def _truth(name: str, how: str, x: Any, axis: Axes, out: Any, keepdims: bool, wh
 
 
 @operation(np.any, (np.logical_or, "reduce"), method=True, cases=_WITH_EMPTY)
-def any(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+def any(
+    x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+) -> Tensor:
     """Whether an element over axes is true; False of none. Parameters as for `sum`."""
     return _truth("any", "or", x, axis, out, keepdims, where)
 
 
 @operation(np.all, (np.logical_and, "reduce"), method=True, cases=_WITH_EMPTY)
-def all(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+def all(
+    x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+) -> Tensor:
     """Whether all elements over axes are true; True of none. Parameters as for `sum`."""
     return _truth("all", "and", x, axis, out, keepdims, where)
 
 
 @operation(np.count_nonzero, cases=_WITH_EMPTY)
-def count_nonzero(x: Any, /, axis: Axes = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(x: Any, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """How many elements over axes are not 0, as int64."""
     return sum(cast(as_tensor(x, "count_nonzero"), BOOL), axis, keepdims=keepdims)
 
@@ -286,7 +290,7 @@ _ARG = (case((3, 5)), case((3, 5), axis=0), case((3, 5), axis=1, keepdims=True),
 
 
 @operation(np.argmax, method=True, cases=_ARG)
-def argmax(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+def argmax(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
     """The position of the largest element along an axis: the first of equals, NaN counting as largest.
 
     Parameters
@@ -306,7 +310,7 @@ def argmax(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: boo
 
 
 @operation(np.argmin, method=True, cases=_ARG)
-def argmin(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+def argmin(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
     """The position of the smallest element along an axis: the first of equals, NaN counting as smallest.
 
     Parameters as for `argmax`.
@@ -354,7 +358,7 @@ def mean(
     keepdims: bool = False,
     *,
     where: Any = True,
-) -> Any:
+) -> Tensor:
     """The arithmetic mean over axes; NaN of none.
 
     Parameters
@@ -432,7 +436,7 @@ def var(
     where: Any = True,
     mean: Any = None,
     correction: Any = None,
-) -> Any:
+) -> Tensor:
     """The variance over axes: the mean of squared distances from the mean."""
     ddof = ddof if correction is None else correction
     return deliver(variance("var", x, axis, dtype, ddof, keepdims, where, mean, False), out, "var")
@@ -451,7 +455,7 @@ def std(
     where: Any = True,
     mean: Any = None,
     correction: Any = None,
-) -> Any:
+) -> Tensor:
     """The standard deviation over axes: the square root of `var`."""
     ddof = ddof if correction is None else correction
     return deliver(variance("std", x, axis, dtype, ddof, keepdims, where, mean, True), out, "std")
@@ -464,7 +468,7 @@ for _function in (var, std):  # type: ignore[assignment]
 @operation(np.average, cases=(case((3, 5)), case((3, 5), axis=0)), domain=(0, 4), ulp=4)
 def average(
     x: Any, /, axis: Axes = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
-) -> Any:
+) -> Tensor:
     """The mean over axes in which elements weigh differently.
 
     Parameters
@@ -510,7 +514,7 @@ def _logsumexp_reference(x: Any, axis: Any = None, keepdims: bool = False) -> An
 
 
 @operation(reference=_logsumexp_reference, method=True, cases=_CASES, ulp=8, domain=(0.5, 8), dtypes="iuf")
-def logsumexp(x: Any, /, axis: Axes = None, keepdims: bool = False) -> Any:
+def logsumexp(x: Any, /, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) over axes without overflow; -inf of none.
 
     Parameters
@@ -546,7 +550,7 @@ def logsumexp(x: Any, /, axis: Axes = None, keepdims: bool = False) -> Any:
 )
 def trace(
     x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
-) -> Any:
+) -> Tensor:
     """The sum along a diagonal; parameters as for `diagonal`, and `dtype` as for `sum`."""
     return sum(diagonal(x, offset, axis1, axis2), -1, dtype, out)
 
@@ -571,7 +575,7 @@ _SCANS = (case((3, 5)), case((3, 5), axis=0), case((3, 5), axis=-1))
 
 
 @operation(np.cumsum, (np.add, "accumulate"), method=True, cases=_SCANS, domain=(0, 4), ulp=16)
-def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Tensor:
     """The sums of the elements up to each position along an axis; None runs through the flattened tensor.
 
     `dtype` is as for `sum`.
@@ -580,7 +584,7 @@ def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = Non
 
 
 @operation(np.cumprod, (np.multiply, "accumulate"), method=True, cases=_SCANS, domain=(0.5, 1.5), ulp=32)
-def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Tensor:
     """The products of the elements up to each position along an axis; None runs through the flattened tensor.
 
     `dtype` is as for `sum`.
@@ -589,13 +593,13 @@ def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = No
 
 
 @operation((np.maximum, "accumulate"), cases=_SCANS[1:], reference=np.maximum.accumulate, dtypes="iuf")
-def cummax(x: Any, /, axis: int = 0, out: Any = None) -> Any:
+def cummax(x: Any, /, axis: int = 0, out: Any = None) -> Tensor:
     """The largest of the elements up to each position along an axis."""
     return _scan("cummax", "max", x, axis, None, out)
 
 
 @operation((np.minimum, "accumulate"), cases=_SCANS[1:], reference=np.minimum.accumulate, dtypes="iuf")
-def cummin(x: Any, /, axis: int = 0, out: Any = None) -> Any:
+def cummin(x: Any, /, axis: int = 0, out: Any = None) -> Tensor:
     """The smallest of the elements up to each position along an axis."""
     return _scan("cummin", "min", x, axis, None, out)
 
@@ -619,7 +623,7 @@ def _cumulative(name: str, how: str, x: Any, axis: int | None, dtype: Any, start
 )
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+) -> Tensor:
     """`cumsum` by the Array API: an axis is needed but for one dimension; 0 can be put in front."""
     return _cumulative("cumulative_sum", "add", x, axis, dtype, 0 if include_initial else None)
 
@@ -632,7 +636,7 @@ def cumulative_sum(
 )
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+) -> Tensor:
     """`cumprod` by the Array API: an axis is needed but for one dimension; 1 can be put in front."""
     return _cumulative("cumulative_prod", "mul", x, axis, dtype, 1 if include_initial else None)
 
@@ -640,7 +644,7 @@ def cumulative_prod(
 @operation(
     np.diff, cases=(case((5,)), case((3, 5), n=2, axis=0), case((3, 5), prepend=np.zeros((3, 1), bool)))
 )
-def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """The n-th differences of neighbours along an axis; of bools, whether neighbours differ.
 
     Parameters
@@ -687,7 +691,7 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
     ulp=8,
     dtypes="iuf",
 )
-def trapezoid(y: Any, /, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: Any, /, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """The integral along an axis by the trapezoidal rule.
 
     Parameters

@@ -176,7 +176,7 @@ def operation(
         if method is True or callable(method):
             methods = (own,)
         elif method:
-            methods = (method,) if isinstance(method, str) else method  # type: ignore[assignment]
+            methods = (method,) if isinstance(method, str) else method
         declare(
             Operation(
                 own,

@@ -10,7 +10,17 @@ import numpy as np
 
 from . import _graph, dtypes
 from . import primitives as p
-from .arguments import NUMBERS, as_int, as_tensor, as_tensors, broadcast_shapes, cast, number, promoted
+from .arguments import (
+    NUMBERS,
+    Tensor,
+    as_int,
+    as_tensor,
+    as_tensors,
+    broadcast_shapes,
+    cast,
+    number,
+    promoted,
+)
 from .dtypes import is_float, is_integer
 from .elementwise import binary, select, unary
 from .errors import ArgumentError, CastingError, ShapeError
@@ -39,7 +49,7 @@ def deliver(result: Any, out: Any, name: str) -> Any:
     method=True,
     cases=(case((3, 5), args=(np.float32,)), case((3, 5), args=(np.int16,)), case((4,), args=(np.bool_,))),
 )
-def astype(x: Any, dtype: Any, /, casting: str = "unsafe", copy: bool = True) -> Any:
+def astype(x: Any, dtype: Any, /, casting: str = "unsafe", copy: bool = True) -> Tensor:
     """Cast to a dtype.
 
     A float becomes an integer without its fraction; out of the integer's range it becomes the nearest end of
@@ -86,7 +96,7 @@ _copy = copy
     dtypes="f",
     cases=(case((3, 5)), case((3, 5), decimals=2), case((3, 5), decimals=-1)),
 )
-def round(x: Any, /, decimals: int = 0, out: Any = None) -> Any:
+def round(x: Any, /, decimals: int = 0, out: Any = None) -> Tensor:
     """Round to a number of decimals, halves to the even neighbour.
 
     Parameters
@@ -122,7 +132,7 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> Any:
     method=True,
     cases=(case((3, 5), args=(1, 3)), case((3, 5), (5,), (3, 1)), case((3, 5), args=(None, 2))),
 )
-def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, **alias: Any) -> Any:
+def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, **alias: Any) -> Tensor:
     """Bring values below `min` to it and those above `max` to it.
 
     Parameters
@@ -160,7 +170,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, **alias: 
         case(np.array([0, 2, 0]), (3,), (2, 3)),
     ),
 )
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Tensor:
     """Elements of x where the condition is true, of y where it is not.
 
     Parameters
@@ -193,7 +203,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
 
 @operation(np.select, name="select")
-def select_(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+def select_(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     """For each element, the choice that belongs to the first true condition.
 
     Parameters
@@ -230,7 +240,7 @@ def select_(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 )
 def nan_to_num(
     x: Any, /, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Any:
+) -> Tensor:
     """Replace NaN and infinities by numbers.
 
     Parameters
@@ -265,7 +275,7 @@ def nan_to_num(
     cases=(case((3, 5), (3, 5)), case((3, 5), (5,), rtol=0.5), case((4,), (4,), equal_nan=True)),
     dtypes="f",
 )
-def isclose(x: Any, y: Any, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(x: Any, y: Any, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether elements are equal within a tolerance: ``|x - y| <= atol + rtol * |y|``.
 
     Parameters
@@ -335,13 +345,13 @@ def array_equiv(x: Any, y: Any, /) -> bool:
 
 
 @operation(np.real, cases=(case((3, 5)),))
-def real(x: Any, /) -> Any:
+def real(x: Any, /) -> Tensor:
     """The real part: x itself where it is real."""
     return as_tensor(x, "real")
 
 
 @operation(np.imag, cases=(case((3, 5)),))
-def imag(x: Any, /) -> Any:
+def imag(x: Any, /) -> Tensor:
     """The imaginary part: zeros where x is real."""
     x = as_tensor(x, "imag")
     return number(0, x.dtype, x.shape)

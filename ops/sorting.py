@@ -158,6 +158,14 @@ def partition(x: Any, kth: int | tuple[int, ...], axis: int | None = -1) -> Any:
     return host.call("partitioned", (x,), x.shape, x.dtype, _places(kth, x.shape[axis], "partition"), axis)
 
 
+def _partition_method(self: Any, kth: int | tuple[int, ...], axis: int = -1) -> None:
+    """Partition in place along an axis."""
+    storage.assign(self, partition(self, kth, axis), operation="partition")
+
+
+operation(name="partition_in_place", method=("partition",), public=False)(_partition_method)
+
+
 @operation(np.argpartition, method=True)
 def argpartition(x: Any, kth: int | tuple[int, ...], axis: int | None = -1) -> Any:
     """The indices that partition x as `partition` does.

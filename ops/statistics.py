@@ -9,7 +9,7 @@ import numpy as np
 
 from . import dtypes
 from . import primitives as p
-from .arguments import Axes, as_axes, as_tensor, cast
+from .arguments import Axes, Tensor, as_axes, as_tensor, cast
 from .dtypes import is_float
 from .elementwise import binary, select, unary
 from .errors import ArgumentError
@@ -38,25 +38,29 @@ def _without(x: Any, value: float, name: str) -> Any:
 
 
 @operation(np.nansum, cases=_CASES, domain=(0, 4), ulp=4)
-def nansum(x: Any, /, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def nansum(
+    x: Any, /, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> Tensor:
     """`sum` in which NaN counts as 0."""
     return sum(_without(x, 0.0, "nansum"), axis, dtype, out, keepdims)
 
 
 @operation(np.nanprod, cases=_CASES, domain=(0.5, 1.5), ulp=16)
-def nanprod(x: Any, /, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def nanprod(
+    x: Any, /, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> Tensor:
     """`prod` in which NaN counts as 1."""
     return prod(_without(x, 1.0, "nanprod"), axis, dtype, out, keepdims)
 
 
 @operation(np.nancumsum, cases=(case((3, 5)), case((3, 5), axis=1)), domain=(0, 4), ulp=16)
-def nancumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Tensor:
     """`cumsum` in which NaN counts as 0."""
     return cumsum(_without(x, 0.0, "nancumsum"), axis, dtype, out)
 
 
 @operation(np.nancumprod, cases=(case((3, 5)), case((3, 5), axis=1)), domain=(0.5, 1.5), ulp=32)
-def nancumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Tensor:
     """`cumprod` in which NaN counts as 1."""
     return cumprod(_without(x, 1.0, "nancumprod"), axis, dtype, out)
 
@@ -73,31 +77,33 @@ def _extreme_of_numbers(reduction: Any, worst: float, x: Any, axis: Axes, out: A
 
 
 @operation(np.nanmax, cases=_CASES, dtypes="iuf")
-def nanmax(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Any:
+def nanmax(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """The largest element over axes, NaN left out; NaN where there is nothing else."""
     return _extreme_of_numbers(max, -math.inf, x, axis, out, keepdims)
 
 
 @operation(np.nanmin, cases=_CASES, dtypes="iuf")
-def nanmin(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Any:
+def nanmin(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """The smallest element over axes, NaN left out; NaN where there is nothing else."""
     return _extreme_of_numbers(min, math.inf, x, axis, out, keepdims)
 
 
 @operation(np.nanargmax, cases=(case((3, 5)), case((3, 5), axis=1)))
-def nanargmax(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+def nanargmax(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
     """The position of the largest element along an axis, NaN left out; 0 where there is nothing else."""
     return argmax(_without(x, -math.inf, "nanargmax"), axis, out, keepdims=keepdims)
 
 
 @operation(np.nanargmin, cases=(case((3, 5)), case((3, 5), axis=1)))
-def nanargmin(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+def nanargmin(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
     """The position of the smallest element along an axis, NaN left out; 0 where there is nothing else."""
     return argmin(_without(x, math.inf, "nanargmin"), axis, out, keepdims=keepdims)
 
 
 @operation(np.nanmean, cases=_CASES, domain=(0, 4), ulp=4)
-def nanmean(x: Any, /, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def nanmean(
+    x: Any, /, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> Tensor:
     """The mean over axes, NaN left out; NaN where there is nothing else."""
     x = as_tensor(x, "nanmean")
     return mean(
@@ -108,7 +114,7 @@ def nanmean(x: Any, /, axis: Axes = None, dtype: Any = None, out: Any = None, ke
 @operation(np.nanvar, cases=_CASES, ulp=32, slack=64, dtypes="biuf")
 def nanvar(
     x: Any, /, axis: Axes = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False
-) -> Any:
+) -> Tensor:
     """The variance over axes, NaN left out; NaN where too few elements remain."""
     return _spread("nanvar", x, axis, dtype, out, ddof, keepdims, False)
 
@@ -116,7 +122,7 @@ def nanvar(
 @operation(np.nanstd, cases=_CASES, ulp=32, slack=64, dtypes="biuf")
 def nanstd(
     x: Any, /, axis: Axes = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False
-) -> Any:
+) -> Tensor:
     """The standard deviation over axes, NaN left out; NaN where too few elements remain."""
     return _spread("nanstd", x, axis, dtype, out, ddof, keepdims, True)
 
@@ -203,7 +209,7 @@ _PCASES = (case((3, 5), args=(25,)), case((3, 5), args=([10, 50],), axis=1))
 @operation(np.quantile, cases=_QCASES, ulp=16, dtypes="iuf", domain=(0.5, 4))
 def quantile(
     x: Any, q: Any, /, axis: Axes = None, out: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
+) -> Tensor:
     """The number below which a share of the elements over axes lies."""
     return _quantile("quantile", x, q, axis, out, method, keepdims, 1.0, False)
 
@@ -211,7 +217,7 @@ def quantile(
 @operation(np.nanquantile, cases=_QCASES, ulp=16, dtypes="iuf", domain=(0.5, 4))
 def nanquantile(
     x: Any, q: Any, /, axis: Axes = None, out: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
+) -> Tensor:
     """`quantile`, NaN left out."""
     return _quantile("nanquantile", x, q, axis, out, method, keepdims, 1.0, True)
 
@@ -219,7 +225,7 @@ def nanquantile(
 @operation(np.percentile, cases=_PCASES, ulp=16, dtypes="iuf", domain=(0.5, 4))
 def percentile(
     x: Any, q: Any, /, axis: Axes = None, out: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
+) -> Tensor:
     """The number below which a percentage of the elements over axes lies."""
     return _quantile("percentile", x, q, axis, out, method, keepdims, 100.0, False)
 
@@ -227,19 +233,19 @@ def percentile(
 @operation(np.nanpercentile, cases=_PCASES, ulp=16, dtypes="iuf", domain=(0.5, 4))
 def nanpercentile(
     x: Any, q: Any, /, axis: Axes = None, out: Any = None, *, method: str = "linear", keepdims: bool = False
-) -> Any:
+) -> Tensor:
     """`percentile`, NaN left out."""
     return _quantile("nanpercentile", x, q, axis, out, method, keepdims, 100.0, True)
 
 
 @operation(np.median, cases=_CASES, ulp=16, dtypes="iuf", domain=(0.5, 4))
-def median(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Any:
+def median(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """The middle element over axes, or the mean of the two in the middle."""
     return _quantile("median", x, 0.5, axis, out, "linear", keepdims, 1.0, False)
 
 
 @operation(np.nanmedian, cases=_CASES, ulp=16, dtypes="iuf", domain=(0.5, 4))
-def nanmedian(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Any:
+def nanmedian(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """`median`, NaN left out."""
     return _quantile("nanmedian", x, 0.5, axis, out, "linear", keepdims, 1.0, True)
 

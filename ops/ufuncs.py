@@ -417,8 +417,8 @@ def _logaddexp2(x: Any, y: Any) -> Any:
 
 def _log_of_sum(x: Any, y: Any, exponential: p.Primitive, scale: float) -> Any:
     if x.dtype.itemsize == 2:  # the steps would round too often
-        wide = (cast(v, dtypes.float32) for v in (x, y))
-        return cast(_log_of_sum(*wide, exponential, scale), x.dtype)
+        single = dtypes.float32
+        return cast(_log_of_sum(cast(x, single), cast(y, single), exponential, scale), x.dtype)
     larger = binary(p.MAX, x, y)
     # Equal infinities have no difference.
     gap = select(binary(p.EQ, x, y, BOOL), 0.0, binary(p.SUB, x, y))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _graph
-from .arguments import Axes, Shape, as_axes, as_axis, as_int, as_shape, as_tensor, broadcast_shapes
+from .arguments import Axes, Shape, Tensor, as_axes, as_axis, as_int, as_shape, as_tensor, broadcast_shapes
 from .errors import ArgumentError, AxisError, ShapeError
 from .primitives import IOTA
 from .registry import case, operation
@@ -105,7 +105,7 @@ def _reshape_method(x: Any, *shape: Any, order: str = "C", copy: bool | None = N
         case((3, 4), args=((4, 3),), order="F"),
     ),
 )
-def reshape(x: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+def reshape(x: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tensor:
     """Give the elements another shape, in the same order.
 
     Parameters
@@ -146,7 +146,7 @@ def reshape(x: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
 
 
 @operation(np.ravel, method=True, cases=(case((3, 4)), case((3, 4), order="F"), case(())))
-def ravel(x: Any, /, order: str = "C") -> Any:
+def ravel(x: Any, /, order: str = "C") -> Tensor:
     """All elements in one axis: a view where one can be made, else a copy.
 
     Parameters
@@ -163,7 +163,7 @@ def ravel(x: Any, /, order: str = "C") -> Any:
 
 
 @operation(method=True, public=False, reference=lambda x: x.flatten(), cases=(case((3, 4)),))
-def flatten(x: Any, /, order: str = "C") -> Any:
+def flatten(x: Any, /, order: str = "C") -> Tensor:
     """A copy of all elements in one axis; parameters as for `ravel`."""
     return reshape(x, -1, order, copy=True)
 
@@ -173,7 +173,7 @@ def flatten(x: Any, /, order: str = "C") -> Any:
     method=True,
     cases=(case((1, 3, 1)), case((1, 3, 1), axis=0), case((1, 3, 1), axis=(0, -1))),
 )
-def squeeze(x: Any, /, axis: Axes = None) -> Any:
+def squeeze(x: Any, /, axis: Axes = None) -> Tensor:
     """Remove axes of length 1. A view.
 
     Parameters
@@ -202,7 +202,7 @@ def squeeze(x: Any, /, axis: Axes = None) -> Any:
     np.expand_dims,
     cases=(case((3, 4), axis=0), case((3, 4), axis=-1), case((3, 4), axis=(0, 2))),
 )
-def expand_dims(x: Any, /, axis: int | tuple[int, ...] = 0) -> Any:
+def expand_dims(x: Any, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     """Insert axes of length 1 at these positions of the result. A view.
 
     Parameters
@@ -235,19 +235,19 @@ def _at_least(name: str, xs: tuple[Any, ...], rank: int) -> Any:
 
 
 @operation(np.atleast_1d, cases=(case(()), case((3,)), case((), (3,))))
-def atleast_1d(*xs: Any) -> Any:
+def atleast_1d(*xs: Any) -> Tensor:
     """Tensors seen with at least one axis; one tensor, or a tuple."""
     return _at_least("atleast_1d", xs, 1)
 
 
 @operation(np.atleast_2d, cases=(case(()), case((3,)), case((2, 3, 4))))
-def atleast_2d(*xs: Any) -> Any:
+def atleast_2d(*xs: Any) -> Tensor:
     """Tensors seen with at least two axes, new ones in front; one tensor, or a tuple."""
     return _at_least("atleast_2d", xs, 2)
 
 
 @operation(np.atleast_3d, cases=(case(()), case((3,)), case((2, 3))))
-def atleast_3d(*xs: Any) -> Any:
+def atleast_3d(*xs: Any) -> Tensor:
     """Tensors seen with at least three axes, ``(1, n, 1)`` and ``(m, n, 1)``; one tensor, or a tuple."""
     return _at_least("atleast_3d", xs, 3)
 
@@ -277,7 +277,7 @@ def _transpose_method(x: Any, *axes: Any) -> Any:
     method=_transpose_method,
     cases=(case((2, 3, 4)), case((2, 3, 4), axes=(1, -1, 0)), case((3,)), case(())),
 )
-def transpose(x: Any, /, axes: tuple[int, ...] | None = None) -> Any:
+def transpose(x: Any, /, axes: tuple[int, ...] | None = None) -> Tensor:
     """The axes in another order. A view.
 
     Parameters
@@ -297,14 +297,14 @@ def transpose(x: Any, /, axes: tuple[int, ...] | None = None) -> Any:
     cases=(case((2, 3, 4), axes=(2, 0, 1)),),
     reference=np.transpose,
 )
-def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Any:
+def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Tensor:
     """The axes in the given order: the Array API's name of `transpose` with axes. A view."""
     x = as_tensor(x, "permute_dims")
     return transposed(x, _order(axes, x.ndim, "permute_dims"))
 
 
 @operation(np.matrix_transpose, cases=(case((2, 3, 4)), case((3, 4))))
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: Any, /) -> Tensor:
     """The last two axes exchanged. A view.
 
     Raises
@@ -319,7 +319,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 @operation(np.swapaxes, method=True, cases=(case((2, 3, 4), args=(0, -1)), case((3, 4), args=(1, 1))))
-def swapaxes(x: Any, /, axis1: int, axis2: int) -> Any:
+def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
     """Two axes exchanged. A view."""
     x = as_tensor(x, "swapaxes")
     a, b = as_axis(axis1, x.ndim, "swapaxes"), as_axis(axis2, x.ndim, "swapaxes")
@@ -332,7 +332,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Any:
     np.moveaxis,
     cases=(case((2, 3, 4), args=(0, -1)), case((2, 3, 4), args=((0, 1), (-1, 0)))),
 )
-def moveaxis(x: Any, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Any:
+def moveaxis(x: Any, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
     """Move axes to other positions, the rest keeping their order. A view.
 
     Parameters
@@ -353,7 +353,7 @@ def moveaxis(x: Any, /, source: int | tuple[int, ...], destination: int | tuple[
 
 
 @operation(np.rollaxis, cases=(case((2, 3, 4), args=(2,)), case((2, 3, 4), args=(0, 3))))
-def rollaxis(x: Any, /, axis: int, start: int = 0) -> Any:
+def rollaxis(x: Any, /, axis: int, start: int = 0) -> Tensor:
     """Move one axis before the position that `start` has now. A view; `moveaxis` is easier to read."""
     x = as_tensor(x, "rollaxis")
     k = as_axis(axis, x.ndim, "rollaxis")
@@ -366,7 +366,7 @@ def rollaxis(x: Any, /, axis: int, start: int = 0) -> Any:
 
 # --- reversing and turning ---------------------------------------------------------------------------------
 @operation(np.flip, cases=(case((3, 4)), case((3, 4), axis=0), case((2, 3, 4), axis=(0, -1))))
-def flip(x: Any, /, axis: Axes = None) -> Any:
+def flip(x: Any, /, axis: Axes = None) -> Tensor:
     """Reverse the order of elements along axes. A view.
 
     Parameters
@@ -391,19 +391,19 @@ def _of_rank(name: str, x: Any, rank: int) -> Any:
 
 
 @operation(np.fliplr, cases=(case((3, 4)),))
-def fliplr(x: Any, /) -> Any:
+def fliplr(x: Any, /) -> Tensor:
     """Reverse the second axis (left to right). A view."""
     return flip(_of_rank("fliplr", x, 2), 1)
 
 
 @operation(np.flipud, cases=(case((3, 4)),))
-def flipud(x: Any, /) -> Any:
+def flipud(x: Any, /) -> Tensor:
     """Reverse the first axis (top to bottom). A view."""
     return flip(_of_rank("flipud", x, 1), 0)
 
 
 @operation(np.rot90, cases=(case((3, 4)), case((3, 4), k=2), case((2, 3, 4), k=3, axes=(1, 2))))
-def rot90(x: Any, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+def rot90(x: Any, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     """Turn by right angles in the plane of two axes, from the first towards the second. A view.
 
     Parameters
@@ -435,7 +435,7 @@ def broadcast_view(x: Any, shape: Shape) -> Any:
 
 
 @operation(np.broadcast_to, cases=(case((3, 1), args=((2, 3, 4),)), case((), args=((2, 2),))))
-def broadcast_to(x: Any, /, shape: int | tuple[int, ...]) -> Any:
+def broadcast_to(x: Any, /, shape: int | tuple[int, ...]) -> Tensor:
     """Repeat along axes of length 1, and along new axes in front. A view that must not be written to.
 
     Parameters
@@ -459,7 +459,7 @@ def broadcast_to(x: Any, /, shape: int | tuple[int, ...]) -> Any:
 
 
 @operation(np.broadcast_arrays, cases=(case((3, 1), (4,), ()),))
-def broadcast_arrays(*xs: Any) -> tuple[Any, ...]:
+def broadcast_arrays(*xs: Any) -> tuple[Tensor, ...]:
     """The tensors broadcast with one another, as a tuple of views that must not be written to."""
     tensors = [as_tensor(x, "broadcast_arrays") for x in xs]
     shape = broadcast_shapes("broadcast_arrays", *(x.shape for x in tensors))
@@ -483,7 +483,7 @@ def _broadcast_shapes(*shapes: Any) -> Shape:
         case((2, 2), offset=5),
     ),
 )
-def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The diagonal of the matrices in two axes, as the last axis of the result. A view.
 
     Parameters
@@ -509,7 +509,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     np.lib.stride_tricks.sliding_window_view,
     cases=(case((5, 6), args=((2, 3),)), case((5, 6), args=(3, 1)), case((5,), args=(5,))),
 )
-def sliding_window_view(x: Any, /, window_shape: int | tuple[int, ...], axis: Axes = None) -> Any:
+def sliding_window_view(x: Any, /, window_shape: int | tuple[int, ...], axis: Axes = None) -> Tensor:
     """Every window of a shape, the window's axes behind those of x. A view that must not be written to.
 
     Parameters
@@ -563,7 +563,7 @@ def _cut(x: Any, where: Any, axis: int, operation: str, equal: bool) -> list[Any
 
 
 @operation(np.split, cases=(case((6, 2), args=(3,)), case((2, 6), args=([1, 4],), axis=1)))
-def split(x: Any, /, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(x: Any, /, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Cut along an axis into a list of views.
 
     Parameters
@@ -582,7 +582,7 @@ def split(x: Any, /, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 @operation(np.array_split, cases=(case((7, 2), args=(3,)), case((2, 7), args=([1, 4],), axis=1)))
-def array_split(x: Any, /, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(x: Any, /, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Cut along an axis into a list of views whose lengths differ by at most one.
 
     Parameters as for `split`.
@@ -591,26 +591,26 @@ def array_split(x: Any, /, indices_or_sections: Any, axis: int = 0) -> list[Any]
 
 
 @operation(np.vsplit, cases=(case((4, 2), args=(2,)),))
-def vsplit(x: Any, /, indices_or_sections: Any) -> list[Any]:
+def vsplit(x: Any, /, indices_or_sections: Any) -> list[Tensor]:
     """`split` along the first axis."""
     return _cut(_of_rank("vsplit", x, 2), indices_or_sections, 0, "vsplit", True)
 
 
 @operation(np.hsplit, cases=(case((2, 4), args=(2,)), case((4,), args=(2,))))
-def hsplit(x: Any, /, indices_or_sections: Any) -> list[Any]:
+def hsplit(x: Any, /, indices_or_sections: Any) -> list[Tensor]:
     """`split` along the second axis, of one-dimensional tensors along the only one."""
     x = _of_rank("hsplit", x, 1)
     return _cut(x, indices_or_sections, min(1, x.ndim - 1), "hsplit", True)
 
 
 @operation(np.dsplit, cases=(case((2, 2, 4), args=(2,)),))
-def dsplit(x: Any, /, indices_or_sections: Any) -> list[Any]:
+def dsplit(x: Any, /, indices_or_sections: Any) -> list[Tensor]:
     """`split` along the third axis."""
     return _cut(_of_rank("dsplit", x, 3), indices_or_sections, 2, "dsplit", True)
 
 
 @operation(np.unstack, cases=(case((3, 2)), case((2, 3), axis=1)))
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis, which they no longer have, as a tuple of views."""
     x = _of_rank("unstack", x, 1)
     k = as_axis(axis, x.ndim, "unstack")
@@ -619,7 +619,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 # --- copies --------------------------------------------------------------------------------------------
 @operation(np.copy, method=True, cases=(case((3, 4)), case(())))
-def copy(x: Any, /, order: str = "C") -> Any:
+def copy(x: Any, /, order: str = "C") -> Tensor:
     """A copy with storage of its own. `order` is accepted and ignored: storage is always in C order."""
     return owned(as_tensor(x, "copy"))
 
@@ -631,7 +631,7 @@ def copy(x: Any, /, order: str = "C") -> Any:
     method="contiguous",
     cases=(case((3, 4)), case(())),
 )
-def ascontiguousarray(x: Any, /, dtype: Any = None) -> Any:
+def ascontiguousarray(x: Any, /, dtype: Any = None) -> Tensor:
     """x itself where its elements lie in C order without gaps, else a copy; at least one axis."""
     x = atleast_1d(x)
     x = x if dtype is None else astype(x, dtype, copy=False)

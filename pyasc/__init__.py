@@ -8,7 +8,18 @@ from contextlib import AbstractContextManager
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from .backend import _runtime
+try:
+    from .backend import _runtime
+except ImportError as error:
+    if error.name not in ("pyasc.backend", "pyasc.backend._runtime"):
+        raise
+    raise ImportError(
+        f"pyasc was found as a bare source tree, without its compiled parts, in {__path__[0]}. To work on "
+        f"it, run `make`, or `python -m pip install --editable .`, in the repository. To use an installed "
+        f"pyasc, start Python in another folder.",
+        name="pyasc",
+        path=__path__[0],
+    ) from None
 from .config import Config, config
 from .ops import _graph, dtypes, registry
 from .ops import errors as _errors

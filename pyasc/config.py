@@ -111,7 +111,7 @@ class Config:
         return "\n".join(["pyasc.config", *lines])
 
 
-def _checked(name: str, setting: Setting, value: Any) -> bool | int | str:
+def _checked(name: str, setting: Setting, value: Any) -> Any:
     kind = type(setting.default)
     if kind is str and isinstance(value, os.PathLike):
         value = os.fspath(value)
@@ -120,9 +120,9 @@ def _checked(name: str, setting: Setting, value: Any) -> bool | int | str:
     if setting.choices and value not in setting.choices:
         choices = " or ".join(map(repr, setting.choices))
         raise ValueError(f"[config] expected {choices} for {name}, given {value!r}")
-    if kind is int and value < setting.least:
+    if isinstance(value, int) and value < setting.least and kind is int:
         raise ValueError(f"[config] expected at least {setting.least} for {name}, given {value}")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _parsed(name: str, setting: Setting, text: str) -> bool | int | str:
@@ -155,9 +155,10 @@ def _parsed(name: str, setting: Setting, text: str) -> bool | int | str:
                 f"[config] expected a whole number for the environment variable {variable}, given {text!r}"
             ) from None
     try:
-        return _checked(name, setting, value)
+        checked: bool | int | str = _checked(name, setting, value)
     except ValueError as error:
         raise ValueError(f"{error} in the environment variable {variable}") from None
+    return checked
 
 
 config = Config()

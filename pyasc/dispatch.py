@@ -38,13 +38,13 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         entry = registry.of_numpy(ufunc)
         if entry is not None:
             reshape = registry.find("reshape").function
-            spread = reshape(x, (*x.shape, *(1,) * y.ndim))
+            spread = reshape(x, (*x.shape, *(1,) * len(y.shape)))
             return _into(out, entry.function, (spread, y), kwargs)
     entry = registry.of_numpy((ufunc, method))
     if entry is not None:
         if len(inputs) < 2:
             kwargs.setdefault("axis", 0)
-        kwargs = {k: v for k, v in kwargs.items() if v is not np._NoValue}  # type: ignore[attr-defined]
+        kwargs = {k: v for k, v in kwargs.items() if v is not np._NoValue}
         return _into(out, entry.function, inputs, kwargs)
     if method == "at":
         raise NotSupported(

@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 globals().update(registry.public("linalg"))
 
-__all__ = [*registry.public("linalg")]  # noqa: PLE0604
+__all__ = [*registry.public("linalg")]

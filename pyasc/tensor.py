@@ -184,7 +184,7 @@ class Tensor(TensorBase):
                     "[__dlpack__] expected a consumer of DLPack 1.0 for copy=False: the memory is read-only"
                 )
             return values.copy().__dlpack__()
-        return values.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)  # type: ignore[arg-type]
+        return values.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -309,18 +309,26 @@ def _operators(entry: Operation) -> Iterator[tuple[str, Callable[..., Any]]]:
     if primitive is not None and entry.swapped:
 
         def forward(self: Any, other: Any) -> Any:
-            return record(primitive, other, self, result)
+            try:
+                return record(primitive, other, self, result)
+            except ShapeError as error:
+                raise error.of(entry.name) from None
 
-        def reflected(self: Any, other: Any) -> Any:
-            return record(primitive, self, other, result)
+        reflected = forward  # a comparison has none
 
     elif primitive is not None:
 
         def forward(self: Any, other: Any) -> Any:
-            return record(primitive, self, other, result)
+            try:
+                return record(primitive, self, other, result)
+            except ShapeError as error:
+                raise error.of(entry.name) from None
 
         def reflected(self: Any, other: Any) -> Any:
-            return record(primitive, other, self, result)
+            try:
+                return record(primitive, other, self, result)
+            except ShapeError as error:
+                raise error.of(entry.name) from None
 
     else:
 

@@ -222,6 +222,8 @@ class CPU:
 
     def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
         """Whether there is code for a primitive computed in a dtype."""
+        if dtype == np.float16 and not self.target.has_half:
+            return False  # conversions would be calls into the compiler's own library
         if PRIMITIVES[op].kind is Kind.ELEMENTWISE:
             return primitives.supports(op, dtype, attrs)
         return dtype.kind in "biuf" or dtype.name == "bfloat16"

@@ -122,7 +122,7 @@ def cast(x: Lanes, source: Dtype, dtype: Dtype) -> Lanes:
         return rounded(x.cast(element, source.kind == "i"), dtype)
     if not is_float(dtype):
         return _saturated(x, dtype)
-    if source.itemsize == 8 and is_narrow(dtype):
+    if source.itemsize == 8 and dtype.kind == "f" and is_narrow(dtype):  # to bfloat16 it goes through float32
         return rounded(_to_odd(x), dtype)
     return rounded(x.cast(element), dtype)
 

@@ -119,10 +119,10 @@ class Elementwise:
 
     def bind(self, binding: Binding) -> Bound:
         elements = max(256, int(UNIT_ELEMENTS / max(1.0, cost(self.kernel) / 8)))
-        chunk = LANE_CHUNK
+        chunk, rows = LANE_CHUNK, elements
         if self.tuning.packed:
-            elements, chunk = transpose.ROWS * transpose.LANES, transpose.LANES
-        sizes = Blocks.choose(binding, self.kernel.parallel, self.tuning, elements, chunk)
+            chunk, rows = transpose.LANES, transpose.ROWS
+        sizes = Blocks.choose(binding, self.kernel.parallel, self.tuning, elements, chunk, rows)
         units = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
         own = transpose.scratch(self.kernel, self.tuning)
         return Bound(sizes, ((units, 1),), 0, own)

@@ -98,8 +98,12 @@ class Emitter:
         result: ir.Type,
         args: Sequence[ir.Value],
         body: Callable[[Emitter, Sequence[ir.Value]], ir.Value],
+        cold: bool = False,
     ) -> ir.Value:
-        """Call a private function of the module, which ``body`` emits on the first call: seldom-run code."""
+        """Call a private function of the module, which ``body`` emits on the first call.
+
+        A cold one seldom runs: no time is spent on optimising it.
+        """
         name = f"{name}.{self.width}"
         function = self.module.globals.get(name)
         if function is None:
@@ -107,6 +111,8 @@ class Emitter:
             function.linkage = "internal"
             function.attributes.add("nounwind")
             function.attributes.add("noinline")
+            if cold:
+                function.attributes.add("optnone")
             builder = ir.IRBuilder(function.append_basic_block())
             inner = Emitter(builder, self.module, self.width, self.target)
             builder.ret(body(inner, function.args))
@@ -118,9 +124,6 @@ def suffix(kind: ir.Type) -> str:
     if isinstance(kind, ir.VectorType):
         return f"v{kind.count}{suffix(kind.element)}"
     return f"i{kind.width}" if isinstance(kind, ir.IntType) else f"f{element_bits(kind)}"
-
-
-Operand = "Lanes | int | float"
 
 
 class Lanes:
@@ -310,21 +313,22 @@ class Lanes:
 
     def at_most(self, bound: Any) -> Lanes:
         """The smaller of both; NaN stays NaN."""
-        bound: Lanes = self.like(bound)
-        return Lanes.where(bound < self, bound, self)
+        limit = self.like(bound)
+        return (limit < self).where(limit, self)
 
     def at_least(self, bound: Any) -> Lanes:
         """The larger of both; NaN stays NaN."""
-        bound = self.like(bound)
-        return Lanes.where(bound > self, bound, self)
+        limit = self.like(bound)
+        return (limit > self).where(limit, self)
 
 
-def fma(a: Lanes, b: Any, c: Any) -> Lanes:
+def fma(a: Lanes, b: Lanes | float, c: Lanes | float) -> Lanes:
     """``a * b + c``, rounded once where the target has the instruction.
 
     A float32 product is exact in float64, which stands in for the instruction on older processors.
     """
-    context, b, c = a.context, a.like(b), a.like(c)
+    context = a.context
+    b, c = a.like(b), a.like(c)
     if a.element == F32 and not context.target.has_fma:
         return (a.cast(F64) * b.cast(F64) + c.cast(F64)).cast(F32)
     return Lanes(context, context.elementwise("fma", a.value, b.value, c.value))

@@ -179,7 +179,9 @@ class Nest:
         """Stack space for one vector; its contents last until the next use."""
         key = str(element)
         if key not in self._temporaries:
-            self._temporaries[key] = self.entry.alloca(ir.VectorType(element, self.lanes))
+            place = self.entry.alloca(ir.VectorType(element, self.lanes))
+            place.type = POINTER  # llvmlite would type it, and what is derived from it
+            self._temporaries[key] = place
         return self._temporaries[key]
 
     def least_delta(self, anchor: int) -> int:

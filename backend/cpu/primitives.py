@@ -220,4 +220,5 @@ _FLOAT: dict[str, Callable[..., Lanes]] = {
     "floor_divide": floating.floor_divide,
     "remainder": floating.remainder,
     "hypot": floating.hypot,
-} | {name: _transcendental(name) for name in transcendental.FUNCTIONS}
+    **{name: _transcendental(name) for name in transcendental.FUNCTIONS},
+}

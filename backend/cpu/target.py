@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -79,16 +80,20 @@ class Target:
 
     def machine(self, level: int = 2) -> binding.TargetMachine:
         """A new LLVM target machine at an optimisation level of code generation, 0 to 3."""
-        _initialise()
+        _initialise(native=self.architecture == binding.get_process_triple().partition("-")[0])
         return binding.Target.from_triple(self.triple).create_target_machine(
             cpu=self.cpu, features=self.features, opt=level, jit=True, reloc="default", codemodel="jitdefault"
         )
 
 
 @cache
-def _initialise() -> None:
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
+def _initialise(native: bool) -> None:
+    if native:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+    else:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
 
 
 # float64 functions for which the C library may have vector versions, with their number of operands.
@@ -99,18 +104,25 @@ VECTOR_MATH = dict.fromkeys(_UNARY.split(), 1) | {"exp": 1, "log": 1, "pow": 2, 
 @cache
 def _host() -> Target:
     triple = binding.get_process_triple()
-    features = binding.get_host_cpu_features()
     architecture = triple.partition("-")[0]
+    try:
+        features = binding.get_host_cpu_features()
+    except RuntimeError:  # LLVM cannot tell; the processor's name implies what is sure
+        return _describe(triple, binding.get_host_cpu_name(), "")
     x86 = architecture == "x86_64"
     avx512 = x86 and all(features.get(f"avx512{part}", False) for part in ("f", "dq", "bw", "vl"))
     register_bits = 512 if avx512 else 256 if x86 and features.get("avx2", False) else 128
+    has_half = not x86 or bool(features.get("f16c", False))
+    if not has_half:
+        with suppress(RuntimeError):
+            binding.load_library_permanently("libgcc_s.so.1")  # has the conversions
     return Target(
         triple,
         binding.get_host_cpu_name(),
         features.flatten(),
         register_bits,
         has_fma=not x86 or bool(features.get("fma", False)),
-        has_half=not x86 or bool(features.get("f16c", False)),
+        has_half=has_half,
         has_avx512=avx512,
         vector_math=_vector_math(_LETTERS.get((architecture, register_bits)), register_bits // 64),
     )
@@ -120,9 +132,9 @@ def _vector_math(letter: str | None, lanes: int) -> frozenset[str]:
     """The vector functions the C library of this process has; makes them visible to compiled code."""
     try:
         library = ctypes.CDLL(_LIBRARY)
-    except OSError:
+        binding.load_library_permanently(_LIBRARY)
+    except (OSError, RuntimeError):
         return frozenset()
-    binding.load_library_permanently(_LIBRARY)
     symbols = (f"_ZGV{letter}N{lanes}{'v' * arity}_{name}" for name, arity in VECTOR_MATH.items())
     return frozenset(symbol for symbol in symbols if hasattr(library, symbol))
 

@@ -1,21 +1,21 @@
 """Transcendental functions of float32 vectors, as formulas over LLVM vectors.
 
-Every function is one branch-free formula over the whole range, so a lane's result depends
-neither on its neighbours nor on the width of the vector; sine, cosine and tangent of
-arguments past 1e5 are the exception that costs a branch. Polynomials and rational functions are
-minimax approximations of the relative error, fitted by Remez exchange (rational ones by Lawson's iteration)
-with the coefficients rounded to float32 one after another. Argument reductions follow Cody and
-Waite, "Software Manual for the Elementary Functions" (1980); see each function for others.
+Every function is one branch-free formula over the whole range, so that a lane's result depends
+neither on its neighbours nor on the width of the vector; only sine, cosine and tangent of
+arguments past 1e5 branch, to the C library. Polynomials are minimax approximations of the
+relative error by Remez exchange, their coefficients rounded to float32 one after another.
+Argument reductions follow Cody and Waite, "Software Manual for the Elementary Functions" (1980).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from llvmlite import ir
 
-from .emitter import F32, F64, I32, I64, Emitter, Lanes, fma, polynomial
+from .emitter import F32, F64, I32, Emitter, Lanes, fma, polynomial
 
 # Adding and subtracting this rounds a float32 below 2**22 to an integer, which then stands in
 # the low bits of the sum.
@@ -251,45 +251,6 @@ def _tangent(r: Lanes, parity: Lanes) -> Lanes:
     return odd.where(x=y.like(-1.0), y=y) / odd.where(x=y, y=1.0)
 
 
-# The bits of 1 / (2 pi) after eight zeros, most significant first, in bytes.
-_TURNS = bytes.fromhex("0028BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F98")
-
-
-def _phase(x: Lanes) -> Lanes:
-    """``x / (2 pi)`` modulo 1, as 64 bits after the binary point, for ``abs(x) >= 2**16``, in one lane.
-
-    Payne and Hanek, "Radian reduction for trigonometric functions" (1983): the significand is
-    multiplied by only those 96 bits of 1 / (2 pi) that reach the 64 wanted.
-    """
-    context, builder = x.context, x.context.builder
-    table = context.module.globals.get("turns")
-    if table is None:
-        words = [int.from_bytes(_TURNS[k : k + 4], "big") for k in range(len(_TURNS) - 3)]
-        kind = ir.ArrayType(I32, len(words))
-        table = ir.GlobalVariable(context.module, kind, "turns")
-        table.initializer = ir.Constant(kind, words)
-        table.linkage, table.global_constant = "internal", True
-    bits = abs(x).bits()
-    start = (bits >> 23) - 142  # the exponent of the significand's last bit, plus the eight zeros
-    significand = (((bits & 0x7FFFFF) | 0x800000) << (start & 7)).cast(I64)
-    zero = ir.Constant(I32, 0)
-    row = builder.extract_element((start >> 3).value, zero)
-    vector = ir.Constant(context.vector(I32), ir.Undefined)
-
-    def product(offset: int) -> Lanes:
-        place = builder.gep(table, [zero, builder.add(row, ir.Constant(I32, offset))])
-        word = builder.insert_element(vector, builder.load(place), zero)
-        return significand * Lanes(context, word).cast(I64, signed=False)
-
-    phase = (product(0) << 32) + product(4) + product(8).shift_right_logical(32)
-    return (x < 0.0).where(-phase, phase)
-
-
-def _radians(phase: Lanes) -> Lanes:
-    """A signed fraction of a turn in radians."""
-    return (phase.cast(F64) * (2.0 * math.pi / 2.0**64)).cast(F32)
-
-
 Unary = Callable[[Lanes], Lanes]
 
 
@@ -298,53 +259,45 @@ def _is_far(x: Lanes) -> Lanes:
     return (a >= _FAR) & (a < math.inf)
 
 
-def _far_lanes(far: Unary) -> Callable[[Emitter, Sequence[ir.Value]], ir.Value]:
-    """A loop over the lanes of x that puts ``far`` where x is far from 0 into y: little code, seldom run."""
-
-    def body(context: Emitter, args: Sequence[ir.Value]) -> ir.Value:
-        builder = context.builder
-        zero, vector = ir.Constant(I32, 0), args[0].type
-        places = [builder.alloca(ir.ArrayType(F32, context.width)) for _ in args]
-        for value, place in zip(args, places, strict=True):
-            builder.store(value, builder.bitcast(place, vector.as_pointer()), align=4)
-        start = builder.block
-        names = ("loop", "reduce", "next", "done")
-        loop, reduce, following, done = (builder.append_basic_block(n) for n in names)
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        lane = builder.phi(I32)
-        one = Emitter(builder, context.module, 1, context.target)
-        undefined = ir.Constant(one.vector(F32), ir.Undefined)
-        loaded = builder.load(builder.gep(places[0], [zero, lane]))
-        x = Lanes(one, builder.insert_element(undefined, loaded, zero))
-        builder.cbranch(_is_far(x).any(), reduce, following)
-        builder.position_at_end(reduce)
-        y = builder.extract_element(far(x).value, zero)
-        builder.store(y, builder.gep(places[1], [zero, lane]))
-        builder.branch(following)
-        builder.position_at_end(following)
-        after = builder.add(lane, ir.Constant(I32, 1))
-        lane.add_incoming(zero, start)
-        lane.add_incoming(after, following)
-        end = ir.Constant(I32, context.width)
-        builder.cbranch(builder.icmp_unsigned("<", after, end), loop, done)
-        builder.position_at_end(done)
-        return builder.load(builder.bitcast(places[1], vector.as_pointer()), align=4)
-
-    return body
+def _replace_far(name: str, context: Emitter, args: Sequence[ir.Value]) -> ir.Value:
+    """y, but the C library's value in the lanes where x is far from 0: a loop, since it seldom runs."""
+    builder = context.builder
+    kind = args[0].type
+    places = [builder.alloca(ir.ArrayType(F32, context.width)) for _ in args]
+    for value, place in zip(args, places, strict=True):
+        builder.store(value, builder.bitcast(place, kind.as_pointer()), align=4)
+    zero, start = ir.Constant(I32, 0), builder.block
+    loop, far, following, done = (builder.append_basic_block(n) for n in ("loop", "far", "next", "done"))
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    lane = builder.phi(I32)
+    x = builder.load(builder.gep(places[0], [zero, lane]))
+    one = Emitter(builder, context.module, 1, context.target)
+    vector = ir.Constant(one.vector(F32), ir.Undefined)
+    builder.cbranch(_is_far(Lanes(one, builder.insert_element(vector, x, zero))).any(), far, following)
+    builder.position_at_end(far)
+    builder.store(context.intrinsic(name, F32, x), builder.gep(places[1], [zero, lane]))
+    builder.branch(following)
+    builder.position_at_end(following)
+    after = builder.add(lane, ir.Constant(I32, 1))
+    lane.add_incoming(zero, start)
+    lane.add_incoming(after, following)
+    builder.cbranch(builder.icmp_unsigned("<", after, ir.Constant(I32, context.width)), loop, done)
+    builder.position_at_end(done)
+    return builder.load(builder.bitcast(places[1], kind.as_pointer()), align=4)
 
 
-def _periodic(name: str, near: Unary, far: Unary) -> Unary:
-    """The function ``near``, with ``far`` in the lanes far from 0 where a branch finds any."""
-    distant = _far_lanes(far)
+def _periodic(name: str, near: Unary) -> Unary:
+    """The function ``near``, corrected at a branch where a lane is far from 0."""
 
     def function(x: Lanes) -> Lanes:
         context, builder = x.context, x.context.builder
         y = near(x)
-        some = _is_far(x).any()
-        start = builder.block
+        start, some = builder.block, _is_far(x).any()
         with builder.if_then(some, likely=False):
-            changed = context.function(f"{name}.far", y.value.type, [x.value, y.value], distant)
+            args = [x.value, y.value]
+            replace = partial(_replace_far, name)
+            changed = context.function(f"{name}.far", y.value.type, args, replace, cold=True)
             taken = builder.block
         result = builder.phi(y.value.type)
         result.add_incoming(y.value, start)
@@ -354,36 +307,23 @@ def _periodic(name: str, near: Unary, far: Unary) -> Unary:
     return function
 
 
-def _sin_near(x: Lanes) -> Lanes:
+def _sin(x: Lanes) -> Lanes:
     t = fma(x, 1.0 / math.pi, _ROUND)
     return _sine(_subtract_multiple(x, t - _ROUND, _PI), t.bits())
 
 
-def _sin_of_phase(phase: Lanes) -> Lanes:
-    n = (phase + (1 << 62)).shift_right_logical(63)
-    return _sine(_radians(phase - (n << 63)), n.cast(I32))
-
-
-def _cos_near(x: Lanes) -> Lanes:
+def _cos(x: Lanes) -> Lanes:
     # cos(x) = -sin(x - pi / 2): the nearest odd multiple of pi / 2 goes
     t = fma(x, 1.0 / math.pi, -0.5) + _ROUND
     return _sine(_subtract_multiple(x, (t - _ROUND) + 0.5, _PI), t.bits() + 1)
 
 
-def _tan_near(x: Lanes) -> Lanes:
+def _tan(x: Lanes) -> Lanes:
     t = fma(x, 2.0 / math.pi, _ROUND)
     return _tangent(_subtract_multiple(x, t - _ROUND, _HALF_PI), t.bits())
 
 
-def _tan_far(x: Lanes) -> Lanes:
-    phase = _phase(x)
-    n = (phase + (1 << 61)).shift_right_logical(62)
-    return _tangent(_radians(phase - (n << 62)), n.cast(I32))
-
-
-sin = _periodic("sin", _sin_near, lambda x: _sin_of_phase(_phase(x)))
-cos = _periodic("cos", _cos_near, lambda x: _sin_of_phase(_phase(x) + (1 << 62)))
-tan = _periodic("tan", _tan_near, _tan_far)
+sin, cos, tan = (_periodic(name, near) for name, near in (("sinf", _sin), ("cosf", _cos), ("tanf", _tan)))
 
 
 # (asin(s) - s) / s^3 in s^2, on s <= 1/2

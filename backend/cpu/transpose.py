@@ -35,7 +35,8 @@ def _blocks(nest: Nest) -> list[tuple[int, ir.Value]]:
     offset = 0
     for a in nest.tuning.packed:
         place = nest.b.gep(nest.own, [ir.Constant(I64, offset)], source_etype=I8)
-        result.append((a, place))
+        if nest.kernel.accesses[a].anchor in nest.root.pointers:  # else the load is dead
+            result.append((a, place))
         offset += ROWS * LANES * nest.itemsize(a)
     return result
 

@@ -35,8 +35,10 @@ class Blocks:
     NAMES = ("outer", "outer_block", "outer_blocks", "row_block", "row_blocks", "lane_chunk", "lane_chunks")
 
     @staticmethod
-    def choose(binding: Binding, parallel: int, tuning: Tuning, elements: int, chunk: int) -> dict[str, int]:
-        """Sizes of the blocks for units of about `elements` elements and `chunk` lanes."""
+    def choose(
+        binding: Binding, parallel: int, tuning: Tuning, elements: int, chunk: int, most_rows: int = 1 << 30
+    ) -> dict[str, int]:
+        """Sizes of the blocks for units of about `elements` elements and at most `chunk` lanes."""
         extents = binding.extents
         lanes = extents[tuning.lane] if tuning.lane < parallel else 1
         rows = extents[tuning.row] if tuning.row >= 0 else 1
@@ -44,7 +46,7 @@ class Blocks:
         for k in loop_axes(parallel, tuning):
             outer *= extents[k]
         lane_chunk, lane_chunks = even(lanes, chunk, 64 if lanes > 64 else 1)
-        row_block, row_blocks = even(rows, max(1, elements // lane_chunk), 1)
+        row_block, row_blocks = even(rows, min(most_rows, max(1, elements // lane_chunk)), 1)
         outer_block, outer_blocks = 1, outer
         if row_blocks == lane_chunks == 1:
             outer_block, outer_blocks = even(outer, max(1, elements // (lanes * rows)), 1)

@@ -64,20 +64,19 @@ def sum_exp(a: Array, b: Array, c: Array) -> Array:
 
 
 def softmax(x: Array) -> Array:
-    top = x.max(1, keepdims=True)
-    e = ne.evaluate("exp(x - top)", out=output("softmax", x.shape))
-    total = e.sum(1, keepdims=True)
-    return ne.evaluate("e/total", out=e)
+    names = {"x": x, "top": x.max(1, keepdims=True)}
+    e = ne.evaluate("exp(x - top)", names, out=output("softmax", x.shape))
+    return ne.evaluate("e/total", {"e": e, "total": e.sum(1, keepdims=True)}, out=e)
 
 
 def layer_norm(x: Array, w: Array, b: Array) -> Array:
-    mean = x.mean(1, keepdims=True)
-    d = ne.evaluate("x - mean", out=output("layer_norm", x.shape))
-    scale = 1 / np.sqrt(np.einsum("ij,ij->i", d, d)[:, None] / np.float32(x.shape[1]) + np.float32(EPSILON))
-    return ne.evaluate("d*scale*w + b", out=d)
+    names = {"x": x, "mean": x.mean(1, keepdims=True)}
+    d = ne.evaluate("x - mean", names, out=output("layer_norm", x.shape))
+    variance = np.einsum("ij,ij->i", d, d)[:, None] / np.float32(x.shape[1])
+    names = {"d": d, "scale": 1 / np.sqrt(variance + np.float32(EPSILON)), "w": w, "b": b}
+    return ne.evaluate("d*scale*w + b", names, out=d)
 
 
-SOBEL = "where(s < top, s, top)"
 GX = "(c - a + two*(e - d) + h - f)"
 GY = "(f - a + two*(g - b) + h - c)"
 
@@ -135,10 +134,9 @@ def add_transpose(a: Array, b: Array) -> Array:
 
 
 def standardise(x: Array) -> Array:
-    mean = x.mean(0)
-    d = ne.evaluate("x - mean", out=output("standardise", x.shape))
+    d = ne.evaluate("x - mean", {"x": x, "mean": x.mean(0)}, out=output("standardise", x.shape))
     deviation = np.sqrt(np.einsum("ij,ij->j", d, d) / np.float32(len(x)))
-    return ne.evaluate("d/deviation", out=d)
+    return ne.evaluate("d/deviation", {"d": d, "deviation": deviation}, out=d)
 
 
 def threshold(p: Array) -> Array:
@@ -156,10 +154,10 @@ def blend(p: Array, q: Array) -> Array:
 def mandelbrot(re: Array, im: Array) -> Array:
     shape = np.broadcast_shapes(re.shape, im.shape)
     x, y, count = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.int32)
-    two = np.float32(2)  # noqa: F841 (numexpr reads names from here)
     for _ in range(MANDELBROT_STEPS):
-        count = ne.evaluate("where(x*x + y*y <= 4, count + 1, count)", casting="unsafe")
-        x, y = ne.evaluate("x*x - y*y + re"), ne.evaluate("two*x*y + im")
+        names = {"x": x, "y": y, "count": count, "re": re, "im": im, "two": np.float32(2)}
+        count = ne.evaluate("where(x*x + y*y <= 4, count + 1, count)", names, casting="unsafe")
+        x, y = ne.evaluate("x*x - y*y + re", names), ne.evaluate("two*x*y + im", names)
     return count
 
 

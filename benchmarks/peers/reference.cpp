@@ -9,7 +9,8 @@
 #include <limits>
 #include <memory>
 
-// glibc has vector versions of these in libmvec; its headers offer them to the compiler under -ffast-math only.
+// glibc has vector versions of these in libmvec; its headers offer them to the compiler under -ffast-math
+// only.
 #if defined(__x86_64__) && defined(__GLIBC__)
 extern "C" {
 #pragma omp declare simd notinbranch
@@ -42,7 +43,8 @@ float total(Vector x) {
     return sum;
 }
 
-// exp to within an ulp: a power of two times a polynomial on [-ln 2 / 2, ln 2 / 2] (the coefficients are Cephes').
+// exp to within an ulp: a power of two times a polynomial on [-ln 2 / 2, ln 2 / 2] (the coefficients are
+// Cephes').
 Vector exponential(Vector x) {
     x = x < -87.0f ? broadcast(-87.0f) : x;
     x = x > 88.0f ? broadcast(88.0f) : x;
@@ -54,7 +56,8 @@ Vector exponential(Vector x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    return reinterpret_cast<Vector>(reinterpret_cast<Integers>(p) + (reinterpret_cast<Integers>(shifted) << 23));
+    return reinterpret_cast<Vector>(reinterpret_cast<Integers>(p) +
+                                    (reinterpret_cast<Integers>(shifted) << 23));
 }
 
 // Transpose 16 vectors in registers: four rounds of interleaving each with the one half the way on.
@@ -63,8 +66,10 @@ void transpose(Vector (&rows)[LANES]) {
         Vector next[LANES];
         for (int i = 0; i < LANES / 2; ++i) {
             const Vector p = rows[i], q = rows[i + LANES / 2];
-            next[2 * i] = __builtin_shufflevector(p, q, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            next[2 * i + 1] = __builtin_shufflevector(p, q, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            next[2 * i] =
+                __builtin_shufflevector(p, q, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            next[2 * i + 1] =
+                __builtin_shufflevector(p, q, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
         }
         for (int i = 0; i < LANES; ++i) rows[i] = next[i];
     }
@@ -75,7 +80,7 @@ void transpose(Vector (&rows)[LANES]) {
 extern "C" {
 
 void multiply_add(Index n, const float* __restrict a, const float* __restrict b, const float* __restrict c,
-         float* __restrict out) {
+                  float* __restrict out) {
 #pragma omp parallel for simd schedule(static)
     for (Index i = 0; i < n; ++i) out[i] = a[i] * b[i] + c[i];
 }
@@ -198,7 +203,8 @@ void sobel_photo(Index h, Index w, const std::uint8_t* __restrict rgb, std::uint
                 const std::int16_t gx = a[j + 2] - a[j] + 2 * (b[j + 2] - b[j]) + c[j + 2] - c[j];
                 const std::int16_t gy = c[j] - a[j] + 2 * (c[j + 1] - a[j + 1]) + c[j + 2] - a[j + 2];
                 const float squares = static_cast<float>(gx * gx + gy * gy);
-                to[j] = static_cast<std::uint8_t>(static_cast<std::int32_t>(std::min(std::sqrt(squares), 255.0f)));
+                to[j] = static_cast<std::uint8_t>(
+                    static_cast<std::int32_t>(std::min(std::sqrt(squares), 255.0f)));
             }
         }
     }
@@ -234,7 +240,8 @@ void add_transpose(Index n, const float* __restrict a, const float* __restrict b
                     Vector tile[LANES];
                     for (Index r = 0; r < LANES; ++r) tile[r] = at(b + (k + r) * n + m);
                     transpose(tile);
-                    for (Index r = 0; r < LANES; ++r) at(out + (m + r) * n + k) = at(a + (m + r) * n + k) + tile[r];
+                    for (Index r = 0; r < LANES; ++r)
+                        at(out + (m + r) * n + k) = at(a + (m + r) * n + k) + tile[r];
                 }
 }
 
@@ -266,7 +273,7 @@ void standardise(Index rows, Index n, const float* __restrict x, float* __restri
 void standardise_via_rows(Index rows, Index n, const float* __restrict x, float* __restrict out) {
     // Three passes over the rows, each thread its own columns.
     const auto mean_of = std::make_unique<float[]>(n), scale_of = std::make_unique<float[]>(n);
-    float *__restrict mean = mean_of.get(), *__restrict scale = scale_of.get();
+    float* __restrict mean = mean_of.get(), * __restrict scale = scale_of.get();
     constexpr Index WIDTH = 1024;
 #pragma omp parallel for schedule(static)
     for (Index left = 0; left < n; left += WIDTH) {
@@ -277,7 +284,8 @@ void standardise_via_rows(Index rows, Index n, const float* __restrict x, float*
         for (Index j = left; j < right; ++j) mean[j] /= rows;
         for (Index i = 0; i < rows; ++i)
 #pragma omp simd
-            for (Index j = left; j < right; ++j) scale[j] += (x[i * n + j] - mean[j]) * (x[i * n + j] - mean[j]);
+            for (Index j = left; j < right; ++j)
+                scale[j] += (x[i * n + j] - mean[j]) * (x[i * n + j] - mean[j]);
         for (Index j = left; j < right; ++j) scale[j] = 1 / std::sqrt(scale[j] / rows);
     }
 #pragma omp parallel for schedule(static)
@@ -386,7 +394,8 @@ void dense(Index n, Index m, Index depth, const float* __restrict x, const float
                 const Index tall = std::min(BLOCK, n - top);
                 for (Index r = 0; r < BLOCK; ++r)
                     for (Index k = 0; k < span; ++k)
-                        block[(r / ROWS * span + k) * ROWS + r % ROWS] = x[(top + std::min(r, tall - 1)) * depth + start + k];
+                        block[(r / ROWS * span + k) * ROWS + r % ROWS] =
+                            x[(top + std::min(r, tall - 1)) * depth + start + k];
                 for (Index left = 0; left < m; left += COLUMNS)
                     for (Index up = 0; up < tall; up += ROWS) {
                         const Index rows = std::min(ROWS, tall - up);

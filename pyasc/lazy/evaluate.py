@@ -53,17 +53,16 @@ def evaluate(nodes: list[Node]) -> None:
             _refuse_traced(tape)
         _running.append(tape)
         try:
+            outputs = [tape.nodes[p] for p in tape.outputs]
             if config.interpret:
-                buffers = interpret(tape)
+                for node, buffer in zip(outputs, interpret(tape), strict=True):
+                    node.settle(buffer)
             else:
                 found = plan_of(tape)
-                buffers = found.program.run(
-                    [tape.nodes[p].buffer for p in tape.leaves], tape.scalars + found.constants
-                )
+                leaves = [tape.nodes[p].buffer for p in tape.leaves]
+                found.program.run(leaves, tape.scalars + found.constants, outputs)
         finally:
             _running.pop()
-        for position, buffer in zip(tape.outputs, buffers, strict=True):
-            tape.nodes[position].settle(buffer)
 
 
 def plan_of(tape: Tape) -> Plan:

@@ -52,8 +52,16 @@ class Planner:
     """Builds the program of one schedule."""
 
     def __init__(
-        self, tape: Tape, cut: Schedule, lowered: list[LoweredKernel | None], backend: Backend
+        self,
+        tape: Tape,
+        cut: Schedule,
+        lowered: list[LoweredKernel | None],
+        backend: Backend,
+        donate: bool = True,
     ) -> None:
+        self.donate = donate
+        # Whether a leaf is written over, and whether something after that might still fail.
+        self.donated = self.unsafe = False
         self.tape = tape
         self.values = cut.graph.values
         self.schedule = cut
@@ -126,7 +134,11 @@ class Planner:
         if self.last_use.get(v) != n:
             return False
         value = self.values[v]
-        return value.primitive is not LEAF or self.tape.donatable[self.slot_of[v]]
+        return value.primitive is not LEAF or (self.donate and self.tape.donatable[self.slot_of[v]])
+
+    def _may_fail(self) -> None:
+        """Note a step that can fail: once a leaf is written over, what was recorded on it is lost with it."""
+        self.unsafe = self.unsafe or self.donated
 
     def _bytes(self, v: int) -> int:
         return self.values[v].size * self.values[v].dtype.itemsize
@@ -163,9 +175,13 @@ class Planner:
                 taken.add(source)
                 self.program.alias(self.slot_of[v], self.slot_of[source])
                 continue
+            self._may_fail()
             self.program.allocate(self.slot_of[v], self._bytes(v))
             if value.primitive is UPDATE:
                 self._carry_over(v)
+        self.donated = self.donated or any(self.values[v].primitive is LEAF for v in taken)
+        if any(i.op == "wrap_index" for i in lowered.kernel.body):
+            self._may_fail()
         self._launch(lowered)
 
     def _index_identical(self, lowered: LoweredKernel, output: int, source: int) -> bool:
@@ -278,6 +294,7 @@ class Planner:
     def _host(self, step: Step) -> None:
         (v,) = step.members
         value = self.values[v]
+        self._may_fail()
         self.program.allocate(self.slot_of[v], self._bytes(v))
         if value.primitive is EMPTY:
             return
@@ -347,7 +364,9 @@ def plan(tape: Tape, backend: Backend) -> Plan:
                 verify_kernel(kernel.kernel)
                 verify_binding(kernel.kernel, kernel.binding, [graph.values[v].size for v in kernel.operands])
             log_pass("lower", functools.partial(format_kernel, kernel.kernel, kernel.binding))
-    return Planner(tape, cut, kernels, backend).run()
+    planner = Planner(tape, cut, kernels, backend)
+    made = planner.run()
+    return Planner(tape, cut, kernels, backend, donate=False).run() if planner.unsafe else made
 
 
 __all__ = ["Plan", "plan"]

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from pyasc.backend import reference
 from pyasc.backend.cpu.backend import CPU, Compiled
 from pyasc.backend.cpu.target import Target
@@ -126,9 +127,20 @@ class Guarded:
 
 
 @cache
-def backend(features: str = "") -> CPU:
+def backend(level: str = "") -> CPU:
     """The host's backend, or one that uses no more than the named x86-64 level."""
-    return CPU(Target.for_triple("x86_64-unknown-linux-gnu", features)) if features else CPU()
+    return CPU(Target.for_triple("x86_64-unknown-linux-gnu", level)) if level else CPU()
+
+
+_compiled: dict[Any, Compiled] = {}
+
+
+def compiled(cpu: CPU, kernel: Kernel, tuning: Tuning) -> Compiled:
+    """The kernel's code, made once for all sizes."""
+    key = (cpu.fingerprint(), kernel.key, tuning)
+    if key not in _compiled:
+        _compiled[key] = cpu.compile(kernel, tuning)[0]
+    return _compiled[key]
 
 
 def launch(
@@ -209,9 +221,11 @@ def check(
     expected = [a.copy() for a in start]
     reference.run(kernel, binding, expected, scalars)
     cpu = backend(level)
+    if not all(cpu.supports("add", i.dtype) for i in kernel.body):
+        pytest.skip("no float16 at this level")
     for number, tuning in enumerate(tunings):
         chosen = cpu.tune(kernel, binding) if tuning is None else tuning
-        executable, _ = cpu.compile(kernel, chosen)
+        executable = compiled(cpu, kernel, chosen)
         guarded = [Guarded(a, at_end=(number + k) % 3 != 0) for k, a in enumerate(start)]
         assert launch(executable, binding, [g.array for g in guarded], scalars) == [0, 0]
         for k, (given, want) in enumerate(zip(guarded, expected, strict=True)):

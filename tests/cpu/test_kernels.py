@@ -154,7 +154,9 @@ def any_tuning(tape: Tape, generator: np.random.Generator, level: str) -> Tuning
         and kernel.accesses[i.attrs[0]].layout[lane] == "n"
         and not kernel.operands[kernel.accesses[i.attrs[0]].operand].output
     ]
-    streaming = [i.attrs[0] for i in kernel.body if i.op == "store" and kernel.accesses[i.attrs[0]].layout[lane] == "1"]
+    streaming = [
+        i.attrs[0] for i in kernel.body if i.op == "store" and kernel.accesses[i.attrs[0]].layout[lane] == "1"
+    ]
     return Tuning(
         "elementwise",
         lane,

@@ -78,7 +78,8 @@ def assert_same(got: Array, expected: Array, *args: Array) -> None:
     """Equal to the bit, zeros' signs included; any NaN equals any other."""
     same = raw(got) == raw(expected)
     if got.dtype.kind in "fV":
-        same |= np.isnan(got) & np.isnan(expected)
+        with np.errstate(invalid="ignore"):
+            same |= np.isnan(got) & np.isnan(expected)
     bad = np.flatnonzero(~same)
     shown = [(*(a[k] for a in args), got[k], expected[k]) for k in bad[:5]]
     assert not bad.size, f"{bad.size} of {got.size} differ: (operands, got, expected) {shown}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -183,3 +184,12 @@ def test_narrow(name: str, dtype: Any) -> None:
         error = np.abs(got.astype(np.float64) - exact) / step
     same = (got == expected) | (np.isnan(got) & np.isnan(expected))
     assert (same | (error <= 0.51)).all(), np.flatnonzero(~same & ~(error <= 0.51))[:5]
+
+
+@pytest.mark.parametrize("name", ["sin", "erf", "atan2"])
+def test_float64_without_vector_functions(name: str) -> None:
+    """Lane by lane through the C library, as where it has no vector functions."""
+    target = replace(Target.host(), vector_math=frozenset())
+    args = [random_source(name, k).normal(0, 3, 50) for k in range(2 if name in BINARY else 1)]
+    expected = (REFERENCE.get(name) or getattr(np, name))(*args)
+    np.testing.assert_allclose(run(name, *args, width=4, target=target), expected, rtol=1e-15)

@@ -59,6 +59,9 @@ def test_partition() -> None:
     parted = np.asarray(pa.partition(pa.asarray(memory), 10))
     np.testing.assert_array_equal(parted[:, 10], np.sort(memory)[:, 10])
     assert (parted[:, :10] <= parted[:, 10:11]).all() and (parted[:, 11:] >= parted[:, 10:11]).all()
+    placed = pa.asarray(memory)
+    placed.partition(10)
+    np.testing.assert_array_equal(np.asarray(placed)[:, 10], np.sort(memory)[:, 10])
     index = np.asarray(pa.argpartition(pa.asarray(memory), (3, -1), axis=0 + 1))
     np.testing.assert_array_equal(
         np.take_along_axis(memory, index, 1)[:, [3, -1]], np.sort(memory)[:, [3, -1]]
