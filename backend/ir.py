@@ -16,12 +16,18 @@ are arguments and live in a `Binding`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
 Dtype = np.dtype[Any]
+
+
+@cache
+def dtype_name(dtype: Dtype) -> str:
+    """``dtype.name``, which NumPy works out anew each time."""
+    return dtype.name
 
 
 class Stride:
@@ -136,10 +142,10 @@ class Kernel:
         return (
             self.parallel,
             self.reduced,
-            tuple((o.dtype.name, o.output) for o in self.operands),
+            tuple((dtype_name(o.dtype), o.output) for o in self.operands),
             tuple((a.operand, a.layout, a.anchor, a.delta) for a in self.accesses),
-            tuple(d.name for d in self.scalars),
-            tuple((i.op, i.dtype.name, i.args, i.attrs) for i in self.body),
+            tuple(dtype_name(d) for d in self.scalars),
+            tuple((i.op, dtype_name(i.dtype), i.args, i.attrs) for i in self.body),
         )
 
     def __str__(self) -> str:

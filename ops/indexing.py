@@ -81,6 +81,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     """
     region = _region(x, key, "setitem")
     if region is not None:
+        check_writable(x, "setitem")
         shape, strides, offset = region
         base = x.base
         whole = base is None and shape == x.shape and strides == x.strides and offset == 0

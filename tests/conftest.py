@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -128,23 +127,9 @@ def _place(error: BaseException) -> str:
     frames = [
         f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name.startswith("test_")
     ]
-    name, number = Path(frames[-1].filename), frames[-1].lineno
+    name, number = Path(frames[-1].filename), frames[-1].lineno or 0
     source = name.read_text().splitlines()
-    start = max(n for n, text in enumerate(source[:number]) if text.startswith("def test_"))
-    end = next((n for n in range(start + 1, len(source)) if source[n].startswith(("def ", "@"))), len(source))
-    marked = [n + 1 for n in range(start, end) if source[n].rstrip().endswith("# here")]
-    return f"{name.name}:{marked[0] if marked else number}"
-
-
-def numbers(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Any:
-    """Repeatable values of any dtype, negative ones too where it has them."""
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    dtype = np.dtype(dtype)
-    if dtype.kind == "b":
-        return rng.random(shape) < 0.5
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        return rng.integers(max(limits.min, -100), min(limits.max, 100), shape, dtype, endpoint=True)
-    return (rng.standard_normal(shape) * 3).astype(dtype)
+    if frames[0].name.startswith("test_"):
+        start = max(n for n in range(number) if source[n].startswith("def test_"))
+        number = next((n + 1 for n in range(start, number) if source[n].endswith("# here")), number)
+    return f"{name.name}:{number}"

@@ -23,10 +23,6 @@ POINTER = ir.PointerType()
 SIGNATURE = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, I64, POINTER, POINTER, POINTER])
 
 
-# What the first word of a kernel's status says; the second is the value at fault.
-INDEX_FAULT = 1
-
-
 def i64(value: int) -> ir.Constant:
     return ir.Constant(I64, value)
 
@@ -134,6 +130,7 @@ class Nest:
         self._temporaries: dict[str, ir.Value] = {}
         self._scope = Scope()
         self.emitter = Emitter(self.b, module, self.lanes, target, self._fault)
+        self._instruction = 0
         self.streams = False
         self.root = Scope()
 
@@ -338,6 +335,7 @@ class Nest:
                 continue
             for scope in scopes:
                 if n not in scope.env:
+                    self._instruction = n
                     scope.env[n] = self._value(scope, body[n])
         for scope in scopes:
             for n in stores:
@@ -416,6 +414,7 @@ class Nest:
         with self.when(b.and_(bad, fresh)):
             lane = b.cttz(bits, ir.Constant(I1, 1))
             lane = b.zext(lane, I64) if self.lanes < 64 else lane
-            b.store(i64(INDEX_FAULT), self.status)
+            # 1 + the number of the instruction; the second word is the value at fault.
+            b.store(i64(1 + self._instruction), self.status)
             place = b.gep(self.status, [i64(1)], source_etype=I64)
             b.store(b.extract_element(value, lane), place)

@@ -24,6 +24,10 @@ from .tuning import Tuning
 from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_ranges
 
 MOST_PIECES = 1024
+# Columns are reduced so many rows at a time, across the whole width of a unit: rows are then read from end to end,
+# and the accumulators, in memory, are touched once for each such panel.
+PANEL_ROWS = 16
+PANEL_LANES = 4096
 
 
 class Split:
@@ -116,19 +120,35 @@ class Split:
             piece = b.urem(unit.index, nest.integer("pieces"))
             ranges = unit_ranges(nest, b.udiv(unit.index, nest.integer("pieces")))
 
-            def column(scopes: list[Scope]) -> None:
+            (first, stop) = self._part(nest, piece)[self.tuning.split]
+
+            def panel(start: ir.Value, scopes: list[Scope]) -> None:
                 points = [self._point(nest, scope) for scope in scopes]
                 for scope, point in zip(scopes, points, strict=True):
                     self._recall(nest, scope, outer, point)
                 nest.emit(scopes, [n for n in outer if n not in scopes[0].env])
-                column_pass = ColumnPass(nest, passes, s, self._part(nest, piece))
-                states = column_pass.emit(scopes)
-                for scope, state, point in zip(scopes, states, points, strict=True):
-                    if state:
-                        self._leave(nest, scope, passes.reduces[s], state, piece, point)
+                end = nest.minimum(b.add(start, i64(PANEL_ROWS)), stop)
+                column_pass = ColumnPass(nest, passes, s, {self.tuning.split: (start, end)})
+                begins = nest.splat(b.icmp_signed("==", start, first))
+                for scope, state, point in zip(scopes, column_pass.emit(scopes), points, strict=True):
+                    if not state:
+                        continue
+                    # What earlier panels accumulated; before the first the memory holds anything.
+                    at = b.add(b.mul(piece, nest.integer("points")), point)
+                    earlier = [
+                        b.select(begins, fresh, self._load(nest, scope, f"partial.{r}.{part}", d, at))
+                        for (r, part, d), fresh in zip(
+                            self._arrays(passes.reduces[s]), column_pass.states.identity(), strict=True
+                        )
+                    ]
+                    merged = column_pass.states.merge(earlier, state)
+                    self._leave(nest, scope, passes.reduces[s], merged, piece, point)
 
             with each_row(nest, depths, ranges) as scope:
-                lanes_loop(nest, scope, *ranges.lane, [*outer, *passes.inner(s)], column)
+                with nest.loop(first, stop, i64(PANEL_ROWS)) as panels:
+                    at = panels.index
+                    inner = [*outer, *passes.inner(s)]
+                    lanes_loop(nest, scope, *ranges.lane, inner, lambda scopes: panel(at, scopes))
         nest.finish()
 
     def _emit_combine(self, nest: Nest, s: int) -> None:
@@ -203,6 +223,9 @@ class Split:
         else:
             access.store_vector(nest, scope, vector, place, primitives.memory_type(dtype))
 
+    def _arrays(self, reduces: Sequence[int]) -> list[tuple[int, int, Dtype]]:
+        return [(r, part, d) for r, part, d in self.states if r in reduces]
+
     def _leave(
         self,
         nest: Nest,
@@ -215,8 +238,7 @@ class Split:
         """Store the accumulators of one piece."""
         b = nest.b
         at = b.add(b.mul(piece, nest.integer("points")), point)
-        arrays = [(r, part, d) for r, part, d in self.states if r in reduces]
-        for (r, part, dtype), value in zip(arrays, state, strict=True):
+        for (r, part, dtype), value in zip(self._arrays(reduces), state, strict=True):
             self._save(nest, scope, f"partial.{r}.{part}", dtype, value, at)
 
     def _recall(self, nest: Nest, scope: Scope, instructions: Sequence[int], point: ir.Value) -> None:
@@ -236,7 +258,7 @@ class Split:
         work = UNIT_POINTS / max(1.0, cost(kernel) / 8)
         if self.in_columns:
             lanes = tuning.width * max(1, tuning.unroll)
-            chunk = min(-(-extents[tuning.lane] // lanes) * lanes, 8 * lanes)
+            chunk = min(-(-extents[tuning.lane] // lanes) * lanes, PANEL_LANES)
             sizes = Blocks.choose(binding, kernel.parallel, tuning, chunk, chunk)
             columns = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
             per_unit = points * chunk

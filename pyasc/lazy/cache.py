@@ -149,6 +149,9 @@ class KernelCache:
         if self.counts["compiles"] % 64 == 0:
             evict(path.parent, config.disk_cache_bytes)
 
+    def unlock(self) -> None:
+        self._lock = threading.RLock()
+
     def stats(self) -> dict[str, int | float | list[str]]:
         """Counts since the start: compiles, memory_hits, disk_hits, misses, kernels, compile_ms, and why
         the latest misses missed."""
@@ -205,3 +208,6 @@ def evict(path: Path, limit: int) -> None:
 
 
 kernels = KernelCache()
+if hasattr(os, "register_at_fork"):
+    # No other thread runs in a forked child: a lock that one held there is made anew.
+    os.register_at_fork(after_in_child=kernels.unlock)

@@ -9,12 +9,15 @@ divide the axes of each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 
 Shape = tuple[int, ...]
+# These are functions of small tuples, asked the same again and again while a program is scheduled.
+MEMORY = 8192
 
 
+@lru_cache(MEMORY)
 def contiguous_strides(shape: Shape) -> Shape:
     """Strides of C order, in elements."""
     strides = []
@@ -25,7 +28,7 @@ def contiguous_strides(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Access:
     """Element offset + sum(index[k] * strides[k]) of a value's contiguous buffer, over a domain's axes."""
 
@@ -57,6 +60,7 @@ class Domain:
     def reduces(self) -> bool:
         return any(self.reduced)
 
+    @lru_cache(MEMORY)  # noqa: B019
     def refine(self, shape: Shape, outer: bool = False) -> Domain | None:
         """The domain with axes split where `shape` has a border; None where the two do not nest.
 
@@ -83,8 +87,11 @@ class Domain:
                 extents.append(cut // low)
                 reduced.append(is_reduced)
                 low = cut
+        if len(extents) == len(self.extents):
+            return self
         return Domain(tuple(reversed(extents)), tuple(reversed(reduced)))
 
+    @lru_cache(MEMORY)  # noqa: B019
     def spread(self, shape: Shape, strides: Shape, outer: bool = False) -> Shape | None:
         """Strides over this domain's axes of a walk with `strides` over the axes of `shape`.
 
@@ -116,7 +123,9 @@ class Domain:
         if marks is None:
             return None
         reduced = tuple(m != 0 for m in marks)
-        if self.reduces and self.reduced != reduced:
+        if self.reduced == reduced:
+            return self
+        if self.reduces:
             return None
         return Domain(self.extents, reduced)
 
@@ -154,6 +163,7 @@ class Domain:
         return Access(0, tuple(0 if r else next(remaining) for r in self.reduced))
 
 
+@lru_cache(MEMORY)
 def decompose(access: Access, extents: Shape, shape: Shape) -> tuple[Shape, tuple[Shape, ...]] | None:
     """Split an affine walk over a contiguous buffer of `shape` into one affine index for each axis of
     `shape`.
@@ -189,6 +199,7 @@ def decompose(access: Access, extents: Shape, shape: Shape) -> tuple[Shape, tupl
     return tuple(start), tuple(steps)
 
 
+@lru_cache(MEMORY)
 def through_view(
     access: Access, extents: Shape, shape: Shape, strides: Shape, offset: int
 ) -> Access | None:

@@ -1,14 +1,16 @@
 """Sync points: give pending nodes their buffers.
 
-A tape whose structure was seen before is replayed from its plan; any other is scheduled, compiled and
-planned first.
+A tape whose structure was seen before is replayed from its plan; any other is scheduled, compiled and planned first.
 """
 
 from __future__ import annotations
 
-import logging
+import os
+import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
+from types import CodeType
 from typing import Any
 
 from ..backend import _runtime
@@ -16,19 +18,23 @@ from ..backend.base import Backend
 from ..config import config
 from ..ops import _graph
 from ..ops._graph import Node, Tape, TensorBase
-from ..ops.errors import BackendError, IndexOutOfBounds, TracingError, recorded_line
+from ..ops.errors import BackendError, IndexOutOfBounds, OutOfMemory, TracingError, recorded_line
 from .interpret import interpret
 from .plan import Plan, plan
 
-log = logging.getLogger("pyasc")
 MAX_PLANS = 2048
+# A trace that grew too long is evaluated at the line that did so last time, so that each turn of a loop gives the same
+# trace and finds its plan; at any line once it is longer than that by this factor.
+PATIENCE = 1.5
 
 # One evaluation at a time: two threads never compute the same node twice, and kernels
 # use every core anyway.
 _lock = threading.RLock()
 _plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
-_running: list[Tape] = []
+_running: list[tuple[Tape, Plan | None]] = []
 _backend: Backend | None = None
+# Recording orders of nodes whose evaluation failed: the error was raised, and is again where such a node is asked for.
+_failed: set[int] = set()
 
 
 def backend() -> Backend:
@@ -42,7 +48,7 @@ def backend() -> Backend:
     return _backend
 
 
-def evaluate(nodes: list[Node]) -> None:
+def evaluate(nodes: Sequence[Node]) -> None:
     """Settle the nodes, and what tensors hold below them."""
     with _lock:
         pending = [node for node in nodes if node.buffer is None]
@@ -51,16 +57,22 @@ def evaluate(nodes: list[Node]) -> None:
         tape = _graph.linearise(pending)
         if _traced:
             _refuse_traced(tape)
-        _running.append(tape)
+        outputs = [tape.nodes[p] for p in tape.outputs]
+        if config.interpret:
+            for node, buffer in zip(outputs, interpret(tape), strict=True):
+                node.settle(buffer)
+            return
+        found = plan_of(tape)
+        leaves = [tape.nodes[p].buffer for p in tape.leaves]
+        _running.append((tape, found))
         try:
-            outputs = [tape.nodes[p] for p in tape.outputs]
-            if config.interpret:
-                for node, buffer in zip(outputs, interpret(tape), strict=True):
-                    node.settle(buffer)
-            else:
-                found = plan_of(tape)
-                leaves = [tape.nodes[p].buffer for p in tape.leaves]
-                found.program.run(leaves, tape.scalars + found.constants, outputs)
+            found.program.run(leaves, tape.scalars + found.constants, outputs)
+        except OutOfMemory as error:
+            raise _explained(error, tape) from None
+        except BaseException as error:
+            if isinstance(error, Exception):
+                _failed.update(node.order for node in pending)
+            raise
         finally:
             _running.pop()
 
@@ -68,12 +80,13 @@ def evaluate(nodes: list[Node]) -> None:
 def plan_of(tape: Tape) -> Plan:
     """The plan for a tape, from the cache or made now."""
     key = (tape.key, config.fast_math)
-    found = _plans.get(key)
-    if found is None:
-        found = _plans[key] = plan(tape, backend())
-        if len(_plans) > MAX_PLANS:
-            _plans.popitem(last=False)
-    return found
+    with _lock:
+        found = _plans.get(key)
+        if found is None:
+            found = _plans[key] = plan(tape, backend())
+            if len(_plans) > MAX_PLANS:
+                _plans.popitem(last=False)
+        return found
 
 
 def clear_plans() -> None:
@@ -82,28 +95,83 @@ def clear_plans() -> None:
         _plans.clear()
 
 
-def plan_count() -> int:
-    return len(_plans)
-
-
 def sync(*tensors: TensorBase) -> None:
-    """Evaluate the tensors; without arguments, everything pending."""
-    evaluate([owner(t).node for t in (tensors or _graph.live_tensors())])
+    """Evaluate the tensors; without arguments, everything pending.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+
+    Raises
+    ------
+    IndexError, MemoryError, …
+        What an operation below the tensors runs into, naming the line that recorded it. Without arguments the rest
+        is evaluated all the same, and an error that was raised before is not raised again.
+    """
+    if tensors:
+        evaluate([owner(t).node for t in tensors])
+        return
+    with _lock:
+        nodes = [n for t in _graph.live_tensors() if t.base is None and (n := t.node).order not in _failed]
+        try:
+            evaluate(nodes)
+        except Exception:
+            _evaluate_apart(nodes)
+
+
+def _evaluate_apart(nodes: Sequence[Node]) -> None:
+    """Evaluate what can be, and raise the first error."""
+    first: Exception | None = None
+    for node in nodes:
+        try:
+            evaluate([node])
+        except Exception as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def owner(tensor: TensorBase) -> Any:
+    """The tensor that holds the storage."""
     return tensor if tensor.base is None else tensor.base
+
+
+# --- errors ------------------------------------------------------------------------------------------------
 
 
 def _fault(label: int, code: int, value: int) -> Exception:
     """The error for a fault that a kernel reported, at the line that recorded the operation."""
-    node = _running[-1].nodes[label] if _running else None
-    line = recorded_line(node.where) if node is not None and node.where is not None else None
-    if code == 1:
-        return IndexOutOfBounds(
-            f"[getitem] expected indices inside their axis, given {value}, which is out of bounds", line
-        )
-    return BackendError(f"[kernel] fault {code} with value {value}", line)
+    tape, found = _running[-1]
+    position = label if found is None else found.faults.get(label, {}).get(code - 1, label)
+    node = tape.nodes[position]
+    line = recorded_line(node.where) if node.where is not None else None
+    if node.primitive.name != "wrap_index":
+        return BackendError(f"[kernel] fault {code} with value {value}", line)
+    size = node.operands[1].value
+    return IndexOutOfBounds(
+        f"[getitem] expected indices inside an axis of size {size}, given {value}, which is out of bounds", line
+    )
+
+
+def _explained(error: Exception, tape: Tape) -> Exception:
+    """An out-of-memory error that also says who holds the rest, at the line of what was computed."""
+    node = tape.nodes[tape.outputs[-1]]
+    line = recorded_line(node.where) if node.where is not None else None
+    text = str(error).partition("\n")[0].removeprefix("[allocate] ")
+    return OutOfMemory(f"[{node.primitive.name}] expected memory for its result: {text}{holders()}", line)
+
+
+def holders(count: int = 4) -> str:
+    """The largest arrays that tensors hold, as the end of a message."""
+    held: dict[int, tuple[int, str]] = {}
+    for tensor in _graph.live_tensors():
+        buffer = owner(tensor).node.buffer
+        if buffer is not None:
+            held[buffer.address] = (buffer.nbytes, f"{tensor.dtype.name}{list(tensor.shape)}")
+    largest = sorted(held.values(), reverse=True)[:count]
+    if not largest:
+        return ""
+    return "; held by " + ", ".join(f"{name} ({nbytes / 2**20:.1f} MiB)" for nbytes, name in largest)
 
 
 # --- tracing ---------------------------------------------------------------------------------------------
@@ -118,7 +186,12 @@ def begin_tracing(leaves: list[Node], name: str) -> None:
 
 
 def end_tracing() -> None:
-    _traced.pop()
+    """Leave the function entered last."""
+    here = threading.get_ident()
+    for k in range(len(_traced) - 1, -1, -1):
+        if _traced[k][0] == here:
+            del _traced[k]
+            return
 
 
 def tracing() -> bool:
@@ -136,7 +209,42 @@ def _refuse_traced(tape: Tape) -> None:
             )
 
 
+# --- long traces -------------------------------------------------------------------------------------------
+
+_flush_site: tuple[CodeType, int] | None = None
+
+
 def flush() -> None:
     """Evaluate what is pending when the trace has grown too long; not while a function is traced."""
-    if not tracing():
-        sync()
+    global _flush_site
+    if tracing():
+        return
+    if not config.eager:
+        site = _user_site()
+        if site != _flush_site and _graph.pending_count() < PATIENCE * config.max_pending_nodes:
+            if _flush_site is not None:
+                return
+        _flush_site = site
+    sync()
+
+
+def _user_site() -> tuple[CodeType, int] | None:
+    """Code and instruction of the innermost frame outside the library."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "pyasc":
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def _after_fork() -> None:
+    """In a forked child no other thread runs: locks that one held are made anew."""
+    global _lock
+    _lock = threading.RLock()
+    _running.clear()
+    _traced[:] = [entry for entry in _traced if entry[0] == threading.get_ident()]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

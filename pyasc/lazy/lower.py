@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..backend.ir import Access as KernelAccess
 from ..backend.ir import Binding, Instr, Kernel, Operand, Stride
-from ..ops.primitives import FULL, GATHER, IOTA, LEAF, REDUCE, SCALAR, UPDATE, VIEW
+from ..ops.primitives import FULL, GATHER, IOTA, LEAF, REDUCE, SCALAR, UPDATE, VIEW, WRAP_INDEX
 from .domain import Access, Domain, decompose, through_view
 from .reads import operand_accesses, sources
 from .schedule import Schedule, Step
@@ -32,6 +32,8 @@ class LoweredKernel:
         For each slot: (False, tape position of a SCALAR node) or (True, an int64 that the plan holds).
     position : int
         Tape position of the value that stands for the kernel in messages.
+    faults : dict of int to int
+        For each instruction that may report a fault, the tape position of its value.
     """
 
     kernel: Kernel
@@ -39,6 +41,7 @@ class LoweredKernel:
     operands: tuple[int, ...]
     scalars: tuple[tuple[bool, int], ...]
     position: int
+    faults: dict[int, int] = field(default_factory=dict)
 
 
 class Lowering:
@@ -57,6 +60,7 @@ class Lowering:
         self.indices: list[Access] = []
         self.scalars: list[tuple[bool, int]] = []
         self.scalar_dtypes: list[np.dtype[Any]] = []
+        self.faults: dict[int, int] = {}
 
     def run(self) -> LoweredKernel:
         members = sorted(self.step.members)
@@ -153,6 +157,8 @@ class Lowering:
                 raise AssertionError("an index that is not affine was scheduled into a kernel")
             args = tuple(self._scalar(u) if at is None else self._value(u, at) for u, at in reads)
             result = self._emit(Instr(value.primitive.name, value.dtype, args, value.attrs))
+            if value.primitive is WRAP_INDEX:
+                self.faults[result] = value.position
         self.known[key] = result
         return result
 
@@ -254,7 +260,12 @@ class Lowering:
             tuple(access.offset for _, access in self.accesses),
         )
         return LoweredKernel(
-            kernel, binding, tuple(self.operands), tuple(self.scalars), self.values[sinks[-1]].position
+            kernel,
+            binding,
+            tuple(self.operands),
+            tuple(self.scalars),
+            self.values[sinks[-1]].position,
+            self.faults,
         )
 
     def _axis_order(self) -> list[int]:
@@ -279,6 +290,7 @@ class Lowering:
         if not self.indices:
             return self.body
         renamed: dict[int, int] = {}
+        faults, self.faults = self.faults, {}
         old, self.body = self.body, []
         slots = {n: i.attrs[0] for n, i in enumerate(old) if i.op == "scalar"}
         # Slots made here follow those of the tape; `known` must not find instructions by their old places.
@@ -291,6 +303,8 @@ class Lowering:
             if instr.op != "index":
                 args = tuple(renamed[a] for a in instr.args)
                 renamed[n] = self._emit(Instr(instr.op, instr.dtype, args, instr.attrs))
+                if n in faults:
+                    self.faults[renamed[n]] = faults[n]
                 if n in slots:
                     self.known["scalar", self.scalars[slots[n]], instr.dtype] = renamed[n]
                 continue

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import _runtime
-from ..backend.base import Backend, Executable
+from ..backend.base import Backend
 from ..backend.ir import Access as KernelAccess
 from ..backend.ir import Binding, Instr, Kernel, Operand, format_kernel
 from ..backend.verify import verify_binding, verify_kernel
@@ -42,10 +42,14 @@ class Plan:
         Takes the tape's leaves and scalars; gives the buffers of its outputs.
     constants : bytes
         The plan's own scalars, which follow the tape's.
+    faults : dict
+        By the label of a launch, and the number of an instruction that may report a fault: the position in
+        the tape of the operation that it belongs to.
     """
 
     program: _runtime.Program
     constants: bytes
+    faults: dict[int, dict[int, int]]
 
 
 class Planner:
@@ -69,6 +73,7 @@ class Planner:
         self.backend = backend
         self.slot_of: dict[int, int] = {}
         self.constants: list[int] = []
+        self.faults: dict[int, dict[int, int]] = {}
         self.scalar_index: dict[int, int] = {}
         self.last_use: dict[int, int] = {}
         self.reads: list[set[int]] = []
@@ -99,7 +104,8 @@ class Planner:
             for v in self.reads[n] | set(step.members):
                 if self.last_use.get(v, n) == n and self._is_temporary(v) and v in self.slot_of:
                     self.program.free(self.slot_of[v])
-        return Plan(self.program, struct.pack(f"<{len(self.constants)}q", *self.constants))
+        constants = struct.pack(f"<{len(self.constants)}q", *self.constants)
+        return Plan(self.program, constants, self.faults)
 
     # --- memory --------------------------------------------------------------------------------------
 
@@ -203,10 +209,9 @@ class Planner:
         return len(walks) == 1 and 0 not in next(iter(walks))[1]
 
     def _launch(self, lowered: LoweredKernel) -> None:
+        if lowered.faults:
+            self.faults[lowered.position] = lowered.faults
         executable = kernel_cache.executable(self.backend, lowered.kernel, lowered.binding)
-        self._add_launch(executable, lowered)
-
-    def _add_launch(self, executable: Executable, lowered: LoweredKernel) -> None:
         launch = executable.bind(lowered.binding)
         scalars = [
             self._constant(source) if held else self.scalar_index[source]

@@ -12,6 +12,7 @@ computed image is one kernel.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..backend.base import Backend
 from ..ops.primitives import (
@@ -93,6 +94,8 @@ class Scheduler:
         self.cost: list[float] = []
         self.depth: list[int] = []
         self.shifted_uses: dict[int, float] = {}
+        self.on_host: dict[Any, bool] = {}
+        self.waited_for = 0  # bit set of the steps that some step has among its ancestors
 
     def run(self) -> Schedule:
         self._force()
@@ -144,8 +147,14 @@ class Scheduler:
             return True
         if value.primitive.kind is not Kind.ELEMENTWISE and value.primitive is not REDUCE:
             return False
-        dtypes = {self.values[o].dtype for o in value.operands} | {value.dtype}
-        return not all(self.backend.supports(value.primitive.name, d, value.attrs) for d in dtypes)
+        dtypes = (value.dtype, *(self.values[o].dtype for o in value.operands))
+        key = (value.primitive.name, value.attrs, dtypes)
+        found = self.on_host.get(key)
+        if found is None:
+            found = self.on_host[key] = not all(
+                self.backend.supports(value.primitive.name, d, value.attrs) for d in set(dtypes)
+            )
+        return found
 
     def _is_computed(self, v: int) -> bool:
         """Whether a step computes the value; the rest is folded into its readers."""
@@ -306,6 +315,9 @@ class Scheduler:
         if mask & ~step.ancestors == 0:
             return
         step.ancestors |= mask
+        self.waited_for |= mask
+        if not self.waited_for & step.bit:
+            return
         for other in self.steps:
             if other is not None and other.ancestors & step.bit:
                 other.ancestors |= mask
@@ -427,10 +439,7 @@ class Scheduler:
 
     def _merge(self, home: Step, other: Step) -> None:
         """Take another step's values into `home` where nothing stands between the two."""
-        crossing = (home.ancestors & other.bit) and any(
-            s is not None and s.ancestors & other.bit and home.ancestors & s.bit for s in self.steps
-        )
-        if crossing or other.ancestors & home.bit or other.host:
+        if other.host or other.ancestors & home.bit:
             return
         if home.instructions + other.instructions > self.backend.max_instructions:
             return
@@ -440,8 +449,11 @@ class Scheduler:
         if merged is None:
             return
         domain, other_inner = merged
-        if home.ancestors & other.bit and not self._reads_directly(home, other, domain, other_inner):
-            return
+        if home.ancestors & other.bit:
+            if not self._reads_directly(home, other, domain, other_inner):
+                return
+            if any(s is not None and s.ancestors & other.bit and home.ancestors & s.bit for s in self.steps):
+                return
         for u, inner in other.members.items():
             self.step_of[u] = home
             home.members[u] = inner and other_inner
@@ -456,7 +468,9 @@ class Scheduler:
         for s in self.steps:
             if s is not None and s.ancestors & other.bit:
                 s.ancestors = s.ancestors & ~other.bit | home.bit | home.ancestors
-        for readers in self.readers.values():
+        self.waited_for |= home.bit | home.ancestors
+        for root in other.buffers:
+            readers = self.readers.get(root, [])
             if other in readers:
                 readers.remove(other)
                 if home not in readers:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
+
 from pyasc.backend.cpu import primitives as p
 from pyasc.backend.cpu.emitter import Emitter
 from pyasc.backend.cpu.target import Target

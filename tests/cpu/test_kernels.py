@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from kernel_tape import Tape, backend, check, compiled, launch
+from kernel_tape import Tape, backend, check
 
 from pyasc.backend.cpu.tuning import Tuning
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from pyasc.ops import _graph
 from pyasc.ops.primitives import ADD, FULL, HOST_CALL, MUL, NEG, REDUCE, SUB, VIEW
 

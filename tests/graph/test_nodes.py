@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+
 from pyasc.ops import _graph
 from pyasc.ops.primitives import ADD, EXP, FULL, HOST_CALL, IOTA, LEAF, NEG, UPDATE, VIEW
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyasc.backend.cpu import blas
 
 import pyasc as pa
+from pyasc.backend.cpu import blas
 
 Mistakes = Callable[..., AbstractContextManager[Any]]
 RNG = np.random.default_rng(0)

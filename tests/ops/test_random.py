@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyasc.ops import host, philox, primitives
-from pyasc.ops.meaning import random_bits
 from scipy import stats
 
 import pyasc as pa
+from pyasc.ops import host, philox, primitives
+from pyasc.ops.meaning import random_bits
 
 Mistakes = Callable[..., AbstractContextManager[Any]]
 COUNT = 50_000

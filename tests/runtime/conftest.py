@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import llvmlite.binding as llvm
 import pytest
+
 from pyasc.backend import _runtime
 
 _SIGNATURE = "(ptr %p, ptr %n, ptr %s, i64 %begin, i64 %end, ptr %scratch, ptr %own, ptr %status)"

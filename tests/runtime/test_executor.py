@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from pyasc.backend import _runtime
 from pyasc.backend._runtime import Program
 

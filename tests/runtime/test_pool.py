@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+
 from pyasc.backend import _runtime
 
 MIB = 1 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from pyasc.backend import _runtime
 
 # A program with parallel copies: what runs on the threads, without a compiler.
