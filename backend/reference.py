@@ -15,9 +15,7 @@ from .ir import Binding, Kernel
 Array = NDArray[Any]
 
 
-def run(
-    kernel: Kernel, binding: Binding, buffers: Sequence[Array], scalars: Sequence[Any] = ()
-) -> None:
+def run(kernel: Kernel, binding: Binding, buffers: Sequence[Array], scalars: Sequence[Any] = ()) -> None:
     """Run a kernel on flat arrays, writing its outputs in place.
 
     Parameters

@@ -20,6 +20,7 @@ from .errors import DtypeError, ShapeError
 from .primitives import BOOL, CAST, EQ, LE, LT, NE, WHERE, Primitive
 from .registry import Case, Operation, case
 from .storage import assign, copy
+from .traced import TracedNumber
 
 TensorBase = _graph.TensorBase
 unary = _graph.unary
@@ -154,6 +155,8 @@ def select(condition: Any, x: Any, y: Any) -> Any:
 
 def promote(primitive: Primitive, x: Any, y: Any) -> Any:
     """The promotion hook of `_graph.binary`: operands in the dtype that the operation computes in."""
+    if type(x) is TracedNumber or type(y) is TracedNumber:
+        return _promote_traced(primitive, x, y)
     key = (
         primitive,
         x.dtype if isinstance(x, TensorBase) else type(x),
@@ -170,6 +173,21 @@ def promote(primitive: Primitive, x: Any, y: Any) -> Any:
     whole = type(x) is int or type(y) is int
     if made[0].dtype != dtypes.int8 and not (whole and primitive in _COMPARISONS) and _known(x) and _known(y):
         dtypes.computed[key] = made[0].dtype
+    return made
+
+
+def _promote_traced(primitive: Primitive, x: Any, y: Any) -> Any:
+    """Promotion with numbers that are arguments of a traced function: their nodes are noted with them."""
+    values = tuple(v.value if type(v) is TracedNumber else v for v in (x, y))
+    made = promote(primitive, *values)
+    for given, node in zip((x, y), made if isinstance(made, tuple) else (None, None), strict=True):
+        if type(given) is not TracedNumber:
+            continue
+        if isinstance(node, _graph.Node) and primitive not in _COMPARISONS:
+            given.nodes.append(node)
+        else:
+            # How an integer compares may depend on its size.
+            given.observed = True
     return made
 
 

@@ -14,6 +14,7 @@ from .lazy.schedule import Schedule, Step, schedule
 from .lazy.simplify import Graph, Value, simplify
 from .ops import _graph
 from .ops._graph import Node, TensorBase
+from .ops.errors import ArgumentError, DtypeError
 from .ops.primitives import SCALAR, VIEW
 
 
@@ -76,7 +77,11 @@ class KernelInfo:
             For a form that the backend does not have, or a host call, which has no generated code.
         """
         if self.lowered is None:
-            raise ValueError(f"[explain] {self.name} runs in a library on the host and has no generated source")
+            raise ArgumentError(
+                f"[source] expected a kernel with generated code, given {self.name}, which a library on the host runs"
+            )
+        if form not in ("llvm", "asm"):
+            raise ArgumentError(f"[source] expected 'llvm' or 'asm', given {form!r}")
         executable: Executable = kernel_cache.executable(
             evaluate.backend(), self.lowered.kernel, self.lowered.binding
         )
@@ -156,7 +161,7 @@ def explain(*tensors: TensorBase) -> Explanation:
     """
     for tensor in tensors:
         if not isinstance(tensor, TensorBase):
-            raise TypeError(f"[explain] expected tensors, given {type(tensor).__name__}")
+            raise DtypeError(f"[explain] expected tensors, given {type(tensor).__name__}")
     return Explanation([evaluate.owner(t).node for t in tensors])
 
 

@@ -18,8 +18,10 @@ from .lazy import evaluate
 from .lazy.plan import Plan
 from .ops import _graph, random
 from .ops._graph import Node, TensorBase
-from .ops.arguments import as_tensor
-from .ops.errors import DtypeError
+from .ops.arguments import as_tensor, scalar
+from .ops.errors import DtypeError, TracingError
+from .ops.primitives import SCALAR
+from .ops.traced import TracedNumber
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,6 +44,22 @@ class _Tensor:
     """A tensor in the structure of the arguments or of the result, by its number."""
 
     number: int
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A number among the arguments, handed back in the result."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """A scalar of the plan that is an argument: its place among the scalars, the argument's number, its dtype."""
+
+    place: int
+    number: int
+    dtype: np.dtype[Any]
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,8 @@ class _Trace:
     plan: Plan
     leaves: tuple[int | TensorBase | Node, ...]
     scalars: bytes
+    slots: tuple[_Slot, ...]
+    numbers: tuple[Any, ...]  # those that `scalars` holds
     outputs: tuple[_Output, ...]
     result: Any
     writes: tuple[tuple[int | TensorBase, int], ...]
@@ -83,6 +103,9 @@ class Jitted:
         functools.update_wrapper(self, function)
         self._function = function
         self._traces: OrderedDict[Any, _Trace] = OrderedDict()
+        # For each structure of arguments, the numbers among them that the function looks at: a trace holds for their
+        # values only.
+        self._observed: dict[Any, tuple[int, ...]] = {}
         self._variables: tuple[_Variable, ...] | None = None
         self._hits = self._misses = 0
         self._lock = threading.RLock()
@@ -94,18 +117,23 @@ class Jitted:
         if evaluate.tracing():
             return self._function(*args, **kwargs)  # inlined into the trace around it
         tensors: list[TensorBase] = []
-        signature = self._signature(args, kwargs, tensors)
-        trace = self._traces.get(signature)
+        numbers: list[Any] = []
+        structure = self._structure(args, kwargs, tensors, numbers)
+        trace = self._traces.get((structure, *self._values(structure, numbers)))
         if trace is None or trace.draws:
             with self._lock:
-                trace = self._trace(args, kwargs, tensors)
+                trace = self._trace(structure, args, kwargs, tensors, numbers)
                 self._misses += 1
-                self._traces[signature] = trace
+                self._traces[(structure, *self._values(structure, numbers))] = trace
                 if len(self._traces) > MAX_TRACES:
                     self._traces.popitem(last=False)
         else:
             self._hits += 1
-        return self._replay(trace, tensors)
+        return self._replay(trace, tensors, numbers)
+
+    def _values(self, structure: Any, numbers: list[Any]) -> list[Any]:
+        """What a trace depends on besides the structure."""
+        return [repr(numbers[n]) for n in self._observed.get(structure, ())]
 
     def cache_info(self) -> CacheInfo:
         """How often calls were answered from a trace."""
@@ -116,12 +144,13 @@ class Jitted:
         """Forget every trace."""
         with self._lock:
             self._traces.clear()
+            self._observed.clear()
             self._variables = None
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments runs: as `pyasc.explain` of its results. Nothing is evaluated."""
         tensors: list[TensorBase] = []
-        self._signature(args, kwargs, tensors)
+        self._structure(args, kwargs, tensors, [])
         session = _Session(self, args, kwargs, tensors)
         with session:
             session.run()
@@ -129,12 +158,13 @@ class Jitted:
 
     # --- calls ---------------------------------------------------------------------------------------
 
-    def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[TensorBase]) -> Any:
-        """Everything that a trace depends on: structure, shapes, dtypes, layouts, scalars. Collects the
-        tensors."""
-        parts = [_describe(a, tensors) for a in args]
+    def _structure(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[TensorBase], numbers: list[Any]
+    ) -> Any:
+        """What a trace depends on: structure, shapes, dtypes, layouts, variables. Collects tensors and numbers."""
+        parts = [_describe(a, tensors, numbers) for a in args]
         for name, value in kwargs.items():
-            parts.append((name, _describe(value, tensors)))
+            parts.append((name, _describe(value, tensors, numbers)))
         variables = self._variables
         if variables is None:
             variables = self._variables = tuple(_find_variables(self._function))
@@ -142,13 +172,33 @@ class Jitted:
             parts.append(variable.describe(tensors))
         return tuple(parts)
 
-    def _trace(self, args: Any, kwargs: Any, tensors: list[TensorBase]) -> _Trace:
-        session = _Session(self, args, kwargs, tensors)
-        with session:
-            session.run()
-        return session.finish()
+    def _trace(
+        self, structure: Any, args: Any, kwargs: Any, tensors: list[TensorBase], numbers: list[Any]
+    ) -> _Trace:
+        traced = [TracedNumber(n) for n in numbers]
+        for n in self._observed.get(structure, ()):
+            traced[n].observed = True
+        session = _Session(self, args, kwargs, tensors, traced)
+        try:
+            with session:
+                session.run()
+        except TracingError:
+            raise
+        except Exception:
+            if not traced:
+                raise
+            # Perhaps something in the function takes real numbers only. If not, this raises what the user should see.
+            for number in traced:
+                number.observed = True
+            session = _Session(self, args, kwargs, tensors)
+            with session:
+                session.run()
+        observed = tuple(n for n, number in enumerate(traced) if number.observed)
+        if observed:
+            self._observed[structure] = observed
+        return session.finish(traced, numbers)
 
-    def _replay(self, trace: _Trace, tensors: list[TensorBase]) -> Any:
+    def _replay(self, trace: _Trace, tensors: list[TensorBase], numbers: list[Any]) -> Any:
         buffers = []
         for source in trace.leaves:
             if type(source) is int:
@@ -162,7 +212,10 @@ class Jitted:
                 evaluate.evaluate([node])
                 buffer = node.buffer
             buffers.append(buffer)
-        results = trace.plan.program.run(buffers, trace.scalars)
+        scalars = trace.scalars
+        if trace.slots and tuple(numbers) != trace.numbers:
+            scalars = _with_numbers(trace, numbers)
+        results = trace.plan.program.run(buffers, scalars)
         for target, number in trace.writes:
             owner = _owner(tensors[target] if isinstance(target, int) else target)
             owner.node = _graph.leaf(results[number], owner.shape, owner.dtype)
@@ -178,14 +231,22 @@ class Jitted:
                 made.append(_graph.view(base, output.shape, output.strides, output.offset))
         if type(trace.result) is _Tensor:
             return made[0]
-        return _rebuild(trace.result, made)
+        return _rebuild(trace.result, made, numbers)
 
 
 class _Session:
     """One run of a function on stand-ins for its tensors."""
 
-    def __init__(self, jitted: Jitted, args: Any, kwargs: Any, tensors: list[TensorBase]) -> None:
+    def __init__(
+        self,
+        jitted: Jitted,
+        args: Any,
+        kwargs: Any,
+        tensors: list[TensorBase],
+        traced: list[TracedNumber] | None = None,
+    ) -> None:
         self.jitted = jitted
+        self.traced = traced or []
         self.tensors = tensors
         owners = [_owner(t) for t in tensors]
         evaluate.evaluate([o.node for o in owners])
@@ -197,8 +258,9 @@ class _Session:
                 stand_in = _graph.view(stand_in, tensor.shape, tensor.strides, tensor.offset)
             self.stand_ins.append(stand_in)
         numbers = iter(range(len(tensors)))
-        self.args = tuple(self._replace(a, numbers) for a in args)
-        self.kwargs = {name: self._replace(v, numbers) for name, v in kwargs.items()}
+        scalars = iter(self.traced)
+        self.args = tuple(self._replace(a, numbers, scalars) for a in args)
+        self.kwargs = {name: self._replace(v, numbers, scalars) for name, v in kwargs.items()}
         # The variables' tensors are read under their own names: their nodes are exchanged while the
         # function runs.
         self.variables = list(numbers)
@@ -236,7 +298,7 @@ class _Session:
         self.result = self._result(result)
         self.roots = [_owner(t).node for t in self.results]
 
-    def finish(self) -> _Trace:
+    def finish(self, traced: list[TracedNumber], numbers: list[Any]) -> _Trace:
         roots = self.roots + [node for _, node in self.changed]
         # What was pending before the call is not part of the function: it becomes a leaf.
         tape = _graph.linearise(roots, False)
@@ -263,32 +325,45 @@ class _Session:
             )
         writes = tuple((target, position_of[tape.position(node)]) for target, node in self.changed)
         plan = evaluate.plan_of(tape)
+        argument_of = {id(node): n for n, number in enumerate(traced) for node in number.nodes}
+        scalars = [node for node in tape.nodes if node.primitive is SCALAR]
+        slots = tuple(
+            _Slot(place, argument_of[id(node)], node.dtype)
+            for place, node in enumerate(scalars)
+            if id(node) in argument_of
+        )
         return _Trace(
             plan,
             tuple(leaves),
             tape.scalars + plan.constants,
+            slots,
+            tuple(numbers),
             tuple(outputs),
             self.result,
             writes,
             self.draws > 0,
         )
 
-    def _replace(self, value: Any, numbers: Iterator[int]) -> Any:
-        """The argument with stand-ins for tensors, in the order in which `_describe` met them."""
+    def _replace(self, value: Any, numbers: Iterator[int], scalars: Iterator[TracedNumber]) -> Any:
+        """The argument with stand-ins for tensors and numbers, in the order in which `_describe` met them."""
         if isinstance(value, TensorBase | np.ndarray):
             return self.stand_ins[next(numbers)]
+        if type(value) in _SCALARS:
+            return next(scalars, value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*(self._replace(v, numbers) for v in value))
+            return type(value)(*(self._replace(v, numbers, scalars) for v in value))
         if isinstance(value, list | tuple):
-            return type(value)(self._replace(v, numbers) for v in value)
+            return type(value)(self._replace(v, numbers, scalars) for v in value)
         if isinstance(value, dict):
-            return {k: self._replace(v, numbers) for k, v in value.items()}
+            return {k: self._replace(v, numbers, scalars) for k, v in value.items()}
         return value
 
     def _result(self, value: Any) -> Any:
         if isinstance(value, TensorBase):
             self.results.append(value)
             return _Tensor(len(self.results) - 1)
+        if type(value) is TracedNumber:
+            return _Number(next(n for n, number in enumerate(self.traced) if number is value))
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*(self._result(v) for v in value))
         if isinstance(value, list | tuple):
@@ -302,20 +377,35 @@ def _owner(tensor: TensorBase) -> Any:
     return tensor if tensor.base is None else tensor.base
 
 
-def _rebuild(value: Any, made: list[Any]) -> Any:
+def _with_numbers(trace: _Trace, numbers: list[Any]) -> bytes:
+    """The scalars of a plan with these numbers among the arguments."""
+    scalars = bytearray(trace.scalars)
+    for slot in trace.slots:
+        value = scalar(numbers[slot.number], slot.dtype, "jit").value
+        bits = np.asarray(value, slot.dtype).tobytes()
+        scalars[8 * slot.place : 8 * slot.place + len(bits)] = bits
+    return bytes(scalars)
+
+
+def _rebuild(value: Any, made: list[Any], numbers: list[Any]) -> Any:
     if isinstance(value, _Tensor):
         return made[value.number]
+    if isinstance(value, _Number):
+        return numbers[value.number]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_rebuild(v, made) for v in value))
+        return type(value)(*(_rebuild(v, made, numbers) for v in value))
     if isinstance(value, list | tuple):
-        return type(value)(_rebuild(v, made) for v in value)
+        return type(value)(_rebuild(v, made, numbers) for v in value)
     if isinstance(value, dict):
-        return {k: _rebuild(v, made) for k, v in value.items()}
+        return {k: _rebuild(v, made, numbers) for k, v in value.items()}
     return value
 
 
-def _describe(value: Any, tensors: list[TensorBase]) -> Any:
-    """The part of an argument that a trace depends on, as something hashable. Tensors are appended."""
+def _describe(value: Any, tensors: list[TensorBase], numbers: list[Any] | None = None) -> Any:
+    """The part of an argument that a trace depends on, as something hashable.
+
+    Tensors are appended to `tensors`, and Python numbers to `numbers` where there is such a list.
+    """
     if isinstance(value, TensorBase):
         tensors.append(value)
         base = value.base
@@ -324,13 +414,16 @@ def _describe(value: Any, tensors: list[TensorBase]) -> Any:
         return (value.shape, value.dtype, value.strides, value.offset, base.shape)
     kind = type(value)
     if kind in _SCALARS:
-        return (kind, repr(value) if kind is float else value)
+        if numbers is None:
+            return (kind, repr(value))
+        numbers.append(value)
+        return kind
     if isinstance(value, np.ndarray):
         return _describe(as_tensor(value, "jit"), tensors)
     if kind in (list, tuple) or isinstance(value, tuple):
-        return (kind, *[_describe(v, tensors) for v in value])
+        return (kind, *[_describe(v, tensors, numbers) for v in value])
     if kind is dict:
-        return (kind, *[(k, _describe(v, tensors)) for k, v in value.items()])
+        return (kind, *[(k, _describe(v, tensors, numbers)) for k, v in value.items()])
     if isinstance(value, np.generic):
         return (kind, value.tobytes())
     try:
@@ -447,11 +540,11 @@ def jit(function: Any = None) -> Any:
 
     Notes
     -----
-    A trace is made for each structure, shape, dtype and layout of the arguments and for each value of their
-    Python numbers; a new size or
-    number costs a run of the Python function, never a compilation within a bucket (± 20 %). Results are
-    fresh tensors. Writes to
-    arguments in place take effect. A function that draws random numbers is traced at each call.
+    A trace is made for each structure, shape, dtype and layout of the arguments. A Python number that only meets tensors is
+    an argument of the trace; one that the function looks at in another way (a branch, a loop bound, arithmetic with numbers), or finds in
+    a variable, gets a trace for each of its values. A new trace costs a run of the Python function, never a
+    compilation within a bucket (± 20 %). Results are fresh tensors. Writes to arguments in place take effect. A
+    function that draws random numbers is traced at each call.
     """
     if function is None:
         return jit

@@ -101,13 +101,10 @@ class Tensor(TensorBase):
         The array never changes: writes to the tensor make a new version. ``numpy.array(x)`` gives a copy to
         write to.
         """
-        owner = self if self.base is None else self.base
-        node = owner.node
-        if node.buffer is None:
-            from .lazy.evaluate import evaluate
+        from .lazy.evaluate import buffer_of
 
-            evaluate([node])
-        array = _runtime.array(node.buffer, owner.shape, owner.dtype)
+        owner = self if self.base is None else self.base
+        array = _runtime.array(buffer_of(owner), owner.shape, owner.dtype)
         if owner is self:
             return array
         if 0 in self.shape:

@@ -11,18 +11,13 @@ from llvmlite import ir
 from ..ir import Instr, Stride
 from . import primitives
 from .analysis import CONSECUTIVE, UNIFORM
-from .emitter import element_bits, suffix
+from .constants import POINTER, i64, zero
+from .emitter import I1, I8, I32, I64, element_bits, suffix
 
 if TYPE_CHECKING:
     from .nest import Nest, Scope
 
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-POINTER = ir.PointerType()
 ZERO_LANE = ir.Constant(I32, 0)
-
-
-def i64(value: int) -> ir.Constant:
-    return ir.Constant(I64, value)
 
 
 def lane_stride(nest: Nest, access: int) -> str | int:
@@ -39,7 +34,9 @@ def lane_stride(nest: Nest, access: int) -> str | int:
 def reads_ahead(nest: Nest, instructions: Sequence[int]) -> int:
     """Elements that must follow the last lane: what loads of interleaved elements read too much."""
     body = nest.kernel.body
-    spans = any(body[n].op == "load" and isinstance(lane_stride(nest, body[n].attrs[0]), int) for n in instructions)
+    spans = any(
+        body[n].op == "load" and isinstance(lane_stride(nest, body[n].attrs[0]), int) for n in instructions
+    )
     return 1 if spans else 0
 
 
@@ -87,6 +84,34 @@ def store(nest: Nest, scope: Scope, access: int, value: ir.Value) -> None:
         scatter_lanes(nest, scope, vector, place, nest.stride(a.anchor, nest.lane_axis), element)
 
 
+def store_interleaved(
+    nest: Nest, scope: Scope, accesses: Sequence[int], values: Sequence[ir.Value]
+) -> None:
+    """Write the lanes of several values in turns: those of the first lane, those of the second, and so on."""
+    b = nest.b
+    dtype = nest.kernel.operands[nest.kernel.accesses[accesses[0]].operand].dtype
+    element = primitives.memory_type(dtype)
+    size = dtype.itemsize
+    vectors = [nest.to_memory(value, dtype) for value in values]
+    place = address(nest, scope, accesses[0])
+    stride, lanes = len(vectors), nest.lanes
+    for part in range(stride):
+        # Lane k of a part is lane (part * lanes + k) // stride of value (part * lanes + k) % stride.
+        wanted = [divmod(part * lanes + k, stride) for k in range(lanes)]
+        merged = nest.shuffle(vectors[0], [lane if v == 0 else lanes + lane for lane, v in wanted], vectors[1])
+        for number in range(2, stride):
+            indices = [lanes + lane if v == number else k for k, (lane, v) in enumerate(wanted)]
+            merged = nest.shuffle(merged, indices, vectors[number])
+        start = b.gep(place, [i64(part * lanes)], source_etype=element)
+        if scope.count is None:
+            b.store(merged, start, align=size)
+            continue
+        left = b.sub(b.mul(scope.count, i64(stride)), i64(part * lanes))
+        with nest.when(b.icmp_signed(">", left, i64(0))):
+            count = nest.minimum(left, i64(lanes))
+            store_vector(nest, nest.at_lanes(scope, i64(0), count), merged, start, element)
+
+
 def gather(nest: Nest, scope: Scope, instr: Instr) -> ir.Value:
     """The elements at computed flat indices."""
     b = nest.b
@@ -98,7 +123,7 @@ def gather(nest: Nest, scope: Scope, instr: Instr) -> ir.Value:
     kind = UNIFORM if scope.lane is None else nest.along[instr.args[0]]
     if kind is None:
         if scope.mask is not None:
-            index = b.select(scope.mask, index, ir.Constant(index.type, [0] * nest.lanes))
+            index = b.select(scope.mask, index, zero(index.type))
         offsets = b.mul(index, nest.splat(i64(dtype.itemsize)))
         return nest.from_memory(gather_lanes(nest, scope, base, offsets, element), dtype)
     place = b.gep(base, [b.extract_element(index, ZERO_LANE)], source_etype=element)
@@ -156,12 +181,13 @@ def load_vector(
         place = b.gep(place, [i64(1 - nest.lanes)], source_etype=element)
     if scope.count is None:
         return b.load(place, align=size, typ=vector)
-    zero = ir.Constant(vector, None)
     if nest.target.has_avx512:
         mask = _masks(nest, scope, from_end)
-        return nest.emitter.intrinsic(f"llvm.masked.load.{suffix(vector)}.p0", vector, place, mask, zero)
+        return nest.emitter.intrinsic(
+            f"llvm.masked.load.{suffix(vector)}.p0", vector, place, mask, zero(vector)
+        )
     own = nest.temporary(element)
-    b.store(zero, own, align=size)
+    b.store(zero(vector), own, align=size)
     _copy(nest, own, place, scope.count, size)
     return b.load(own, align=size, typ=vector)
 
@@ -214,13 +240,13 @@ def _load_span(nest: Nest, scope: Scope, access: int, stride: int, element: ir.T
     if key not in scope.spans:
         place = b.gep(scope.pointers[a.anchor], [b.mul(scope.lane, i64(stride))], source_etype=element)
         place = b.gep(place, [i64(least + shift * stride)], source_etype=element)
-        scope.spans[key] = b.load(place, align=_bytes(element), typ=ir.VectorType(element, nest.lanes * stride))
+        scope.spans[key] = b.load(
+            place, align=_bytes(element), typ=ir.VectorType(element, nest.lanes * stride)
+        )
     return nest.shuffle(scope.spans[key], range(phase, nest.lanes * stride, stride))
 
 
-def gather_lanes(
-    nest: Nest, scope: Scope, base: ir.Value, offsets: ir.Value, element: ir.Type
-) -> ir.Value:
+def gather_lanes(nest: Nest, scope: Scope, base: ir.Value, offsets: ir.Value, element: ir.Type) -> ir.Value:
     """Elements at byte offsets from a base, one for each lane in range; the others are 0.
 
     `offsets` is a vector, or the step from one lane to the next.
@@ -233,12 +259,12 @@ def gather_lanes(
             offsets = nest.multiples(offsets)
         places = b.gep(base, [offsets], source_etype=I8)
         places.type = ir.VectorType(POINTER, nest.lanes)  # llvmlite takes it for a scalar
-        mask = scope.mask or ir.Constant(ir.VectorType(I1, nest.lanes), [1] * nest.lanes)
+        mask = scope.mask or nest.splat(ir.Constant(I1, 1))
         name = f"llvm.masked.gather.{suffix(vector)}.v{nest.lanes}p0"
-        return nest.emitter.intrinsic(name, vector, places, mask, ir.Constant(vector, None))
+        return nest.emitter.intrinsic(name, vector, places, mask, zero(vector))
     own = nest.temporary(element)
     if scope.count is not None:
-        b.store(ir.Constant(vector, None), own, align=size)
+        b.store(zero(vector), own, align=size)
     with _each_lane(nest, scope, base, offsets) as (lane, place):
         b.store(b.load(place, align=size, typ=element), b.gep(own, [lane], source_etype=element), align=size)
     return b.load(own, align=size, typ=vector)

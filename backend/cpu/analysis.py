@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -19,10 +19,7 @@ def with_axis(kernel: Kernel) -> Kernel:
     if kernel.parallel:
         return kernel
     accesses = tuple(Access(a.operand, Stride.ZERO + a.layout, a.anchor, a.delta) for a in kernel.accesses)
-    body = tuple(
-        replace(i, attrs=(i.attrs[0] + 1,)) if i.op == "index" else i
-        for i in kernel.body
-    )
+    body = tuple(replace(i, attrs=(i.attrs[0] + 1,)) if i.op == "index" else i for i in kernel.body)
     return replace(kernel, parallel=1, accesses=accesses, body=body)
 
 
@@ -31,6 +28,33 @@ def binding_with_axis(kernel: Kernel, binding: Binding) -> Binding:
     if kernel.parallel:
         return binding
     return Binding((1, *binding.extents), tuple((0, *s) for s in binding.strides), binding.offsets)
+
+
+def interleaved_stores(kernel: Kernel, strides: Mapping[int, int]) -> dict[int, list[int]]:
+    """Stores that together write every element between them.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    strides : mapping of int to int
+        Anchors and their strides along the lane axis, where known.
+
+    Returns
+    -------
+    dict
+        For each such anchor, as many stores as its stride, from the first element to the last.
+    """
+    groups: dict[int, dict[int, int]] = {}
+    for n, instr in enumerate(kernel.body):
+        if instr.op == "store":
+            access = kernel.accesses[instr.attrs[0]]
+            if access.anchor in strides and Stride.ZERO not in access.layout[: kernel.parallel]:
+                groups.setdefault(access.anchor, {})[access.delta] = n
+    return {
+        anchor: [stores[delta] for delta in sorted(stores)]
+        for anchor, stores in groups.items()
+        if len(stores) == strides[anchor] == max(stores) - min(stores) + 1
+    }
 
 
 class Analysis:
@@ -110,11 +134,14 @@ class Analysis:
                 kind = UNIFORM
             elif instr.dtype == np.int64:
                 kinds = [result[a] for a in instr.args]
-                if instr.op == "index":
-                    kind = CONSECUTIVE
-                elif instr.op == "add" and sorted(k if k is not None else 9 for k in kinds) == [UNIFORM, CONSECUTIVE]:
-                    kind = CONSECUTIVE
-                elif instr.op == "sub" and kinds == [CONSECUTIVE, UNIFORM]:
+                if (
+                    instr.op == "index"
+                    or (
+                        instr.op == "add"
+                        and sorted(k if k is not None else 9 for k in kinds) == [UNIFORM, CONSECUTIVE]
+                    )
+                    or (instr.op == "sub" and kinds == [CONSECUTIVE, UNIFORM])
+                ):
                     kind = CONSECUTIVE
                 elif instr.op == "cast" and kernel.body[instr.args[0]].dtype == np.int64:
                     kind = kinds[0]

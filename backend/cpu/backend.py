@@ -14,11 +14,11 @@ from llvmlite import binding as llvm
 from llvmlite import ir
 
 from ...ops.primitives import PRIMITIVES, Kind
-from ..base import Executable, Launch, Phase
+from ..base import Launch, Phase
 from ..ir import Binding, Kernel, Stride
 from . import primitives
-from .blas import matmul
 from .analysis import Analysis, binding_with_axis, with_axis
+from .blas import matmul
 from .columns import Columns
 from .elementwise import Elementwise
 from .nest import Nest
@@ -27,6 +27,7 @@ from .split import Split
 from .target import Target
 from .tuning import Tuning, choose
 from .units import Strategy
+from .unroll import unrolled, unrolled_binding
 
 # LLVM's own state is not safe to use from several threads.
 _lock = threading.RLock()
@@ -85,7 +86,8 @@ class _Code:
 
     def __init__(self, kernel: Kernel, tuning: Tuning, target: Target) -> None:
         self.original = kernel
-        self.kernel = with_axis(kernel)
+        self.written_out = unrolled(kernel, *tuning.unrolled) if tuning.unrolled else kernel
+        self.kernel = with_axis(self.written_out)
         self.tuning = tuning
         self.target = target
         chosen = Split if tuning.split >= 0 else STRATEGIES[tuning.strategy]
@@ -114,11 +116,22 @@ class _Code:
 
     def fits(self, binding: Binding) -> bool:
         """Whether a binding keeps what the tuning promises."""
-        strides = binding_with_axis(self.original, binding).strides
-        return all(strides[anchor][self.tuning.lane] == stride for anchor, stride in self.tuning.strides)
+        tuning = self.tuning
+        if tuning.unrolled and binding.extents[tuning.unrolled[0]] != tuning.unrolled[1]:
+            return False
+        if not tuning.strides:
+            return True
+        strides = self._without_short_axis(binding).strides
+        return all(strides[anchor][tuning.lane] == stride for anchor, stride in tuning.strides)
+
+    def _without_short_axis(self, binding: Binding) -> Binding:
+        """The binding of the kernel that is compiled."""
+        if self.tuning.unrolled:
+            binding = unrolled_binding(self.original, binding, self.tuning.unrolled[0])
+        return binding_with_axis(self.written_out, binding)
 
     def bind(self, binding: Binding, addresses: tuple[int, ...]) -> Launch:
-        binding = binding_with_axis(self.original, binding)
+        binding = self._without_short_axis(binding)
         kernel = self.kernel
         bound = self.strategy.bind(binding)
         sizes = [kernel.operands[a.operand].dtype.itemsize for a in kernel.accesses]

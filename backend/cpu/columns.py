@@ -9,8 +9,10 @@ from llvmlite import ir
 from ..ir import Binding, Kernel
 from . import primitives
 from .analysis import Analysis
+from .constants import i64
 from .elementwise import LANE_CHUNK, lanes_loop
-from .nest import I8, Nest, Scope, i64
+from .emitter import I8
+from .nest import Nest, Scope
 from .passes import Passes, States, accumulate, position
 from .rows import UNIT_POINTS, Range
 from .tuning import Tuning
@@ -52,9 +54,7 @@ class ColumnPass:
         """Emit the loops; the states of the scopes at their end."""
         return self._level(scopes, 0, [self.states.identity() for _ in scopes])
 
-    def _level(
-        self, scopes: list[Scope], depth: int, states: list[list[ir.Value]]
-    ) -> list[list[ir.Value]]:
+    def _level(self, scopes: list[Scope], depth: int, states: list[list[ir.Value]]) -> list[list[ir.Value]]:
         nest = self.nest
         axis = self.reduced_axes[depth]
 
@@ -80,7 +80,9 @@ class ColumnPass:
         for k, (scope, state) in enumerate(zip(scopes, states, strict=True)):
             for n in self.passes.saved(self.s):
                 dtype = body[n].dtype
-                nest.b.store(nest.to_memory(scope.env[n], dtype), self._place(scope, n, k), align=dtype.itemsize)
+                nest.b.store(
+                    nest.to_memory(scope.env[n], dtype), self._place(scope, n, k), align=dtype.itemsize
+                )
             at = position(nest, scope) if self.states.positions else None
             result.append(self.states.step(scope, state, at))
         return result

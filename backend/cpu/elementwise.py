@@ -9,7 +9,9 @@ from llvmlite import ir
 from ..ir import Binding, Kernel
 from . import access, transpose
 from .analysis import Analysis
-from .nest import I64, Nest, Scope, i64
+from .constants import i64
+from .emitter import I64
+from .nest import Nest, Scope
 from .tuning import Tuning
 from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_ranges
 
@@ -17,7 +19,6 @@ from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_rang
 UNIT_ELEMENTS = 16384
 # Elements along the lanes of one unit: a few streams of them fit the first-level cache.
 LANE_CHUNK = 8192
-
 
 
 def lanes_loop(

@@ -12,19 +12,14 @@ from llvmlite import ir
 
 from ..ir import Instr, Kernel, Stride
 from . import access, primitives
-from .analysis import Analysis
-from .emitter import Emitter
+from .analysis import Analysis, interleaved_stores
+from .constants import POINTER, i64, poison, splat
+from .emitter import I1, I8, I32, I64, Emitter
 from .target import Target
 from .tuning import Tuning
 
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-POINTER = ir.PointerType()
 # pointers, integers, scalars, begin, end, scratch, thread scratch, status
 SIGNATURE = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, I64, POINTER, POINTER, POINTER])
-
-
-def i64(value: int) -> ir.Constant:
-    return ir.Constant(I64, value)
 
 
 @dataclass(slots=True)
@@ -112,14 +107,24 @@ class Nest:
         self.lanes = tuning.width
         self.lane_axis = tuning.lane
         self.along = analysis.along(tuning.lane)
+        self.interleaved = interleaved_stores(self.kernel, dict(tuning.strides))
         self._names = integers
         self.function = ir.Function(module, SIGNATURE, name)
         self.function.attributes.add("nounwind")
-        for argument, known in zip(self.function.args, ("p", "n", "s", "begin", "end", "scratch", "own", "status"), strict=True):
+        for argument, known in zip(
+            self.function.args, ("p", "n", "s", "begin", "end", "scratch", "own", "status"), strict=True
+        ):
             argument.name = known
-        self.pointers, self.integers, self.scalars, self.begin, self.end, self.scratch, self.own, self.status = (
-            self.function.args
-        )
+        (
+            self.pointers,
+            self.integers,
+            self.scalars,
+            self.begin,
+            self.end,
+            self.scratch,
+            self.own,
+            self.status,
+        ) = self.function.args
         # Arguments are loaded in the entry block, wherever they are first needed.
         self.entry = ir.IRBuilder(self.function.append_basic_block("entry"))
         self._start = self.function.append_basic_block("start")
@@ -301,14 +306,13 @@ class Nest:
 
     # --- values ------------------------------------------------------------------------------------------
 
-    def splat(self, scalar: ir.Value, lanes: int | None = None) -> ir.Value:
-        lanes = lanes or self.lanes
-        vector = ir.VectorType(scalar.type, lanes)
+    def splat(self, scalar: ir.Value) -> ir.Value:
+        """A scalar in every lane."""
         if isinstance(scalar, ir.Constant):
-            return ir.Constant(vector, [scalar] * lanes)
-        one = self.b.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(I32, 0))
-        zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
-        return self.b.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
+            return splat(scalar, self.lanes)
+        vector = ir.VectorType(scalar.type, self.lanes)
+        one = self.b.insert_element(poison(vector), scalar, ir.Constant(I32, 0))
+        return self.shuffle(one, [0] * self.lanes)
 
     def multiples(self, step: ir.Value) -> ir.Value:
         """0, step, 2 step, … of an argument or constant, computed once."""
@@ -322,8 +326,10 @@ class Nest:
         return ir.Constant(ir.VectorType(element, self.lanes), list(range(self.lanes)))
 
     def shuffle(self, vector: ir.Value, indices: Sequence[int], other: ir.Value | None = None) -> ir.Value:
-        mask = ir.Constant(ir.VectorType(I32, len(indices)), list(indices))
-        return self.b.shuffle_vector(vector, other or ir.Constant(vector.type, ir.Undefined), mask)
+        """The lanes of a vector, followed by those of another, at constant indices."""
+        of = ir.VectorType(I32, len(indices))
+        mask = ir.Constant(of, list(indices))
+        return self.b.shuffle_vector(vector, other or poison(vector.type), mask)
 
     def emit(self, scopes: Sequence[Scope], instructions: Sequence[int]) -> None:
         """Emit instructions in one or several scopes side by side: all loads come before the first store."""
@@ -335,11 +341,15 @@ class Nest:
                 continue
             for scope in scopes:
                 if n not in scope.env:
-                    self._instruction = n
                     scope.env[n] = self._value(scope, body[n])
+        together = [group for group in self.interleaved.values() if all(n in stores for n in group)]
         for scope in scopes:
+            for group in together:
+                values = [scope.env[body[n].args[0]] for n in group]
+                access.store_interleaved(self, scope, [body[n].attrs[0] for n in group], values)
             for n in stores:
-                self._store(scope, body[n])
+                if not any(n in group for group in together):
+                    self._store(scope, body[n])
 
     def _value(self, scope: Scope, instr: Instr) -> ir.Value:
         match instr.op:
@@ -354,7 +364,9 @@ class Nest:
             case "index":
                 return self._position(scope, instr.attrs[0])
         args = [scope.env[a] for a in instr.args]
-        return self.primitive(scope, instr.op, instr.dtype, args, [self.kernel.body[a].dtype for a in instr.args], instr.attrs)
+        return self.primitive(
+            scope, instr.op, instr.dtype, args, [self.kernel.body[a].dtype for a in instr.args], instr.attrs
+        )
 
     def primitive(
         self,

@@ -13,8 +13,9 @@ from ...ops.primitives import PRIMITIVES
 from ..ir import Kernel
 from . import primitives
 from .analysis import Analysis
+from .constants import i64, zero
 from .emitter import Emitter
-from .nest import I64, Nest, Scope, i64
+from .nest import Nest, Scope
 
 Dtype = np.dtype[Any]
 INT64 = np.dtype(np.int64)
@@ -91,9 +92,7 @@ class Passes:
             for n in sorted(inner):
                 if n not in computed or n in result:
                     continue
-                wanted = n in self._roots(s) or any(
-                    n in body[u].args and u not in computed for u in inner
-                )
+                wanted = n in self._roots(s) or any(n in body[u].args and u not in computed for u in inner)
                 if wanted and body[n].op not in ("load", "index") and self._cost(n) > KEEP_COST:
                     result[n] = computed[n]
             for n in inner:
@@ -206,7 +205,7 @@ class Accumulator:
         if self.positions:
             # Where nothing beat the identity, all elements equal it.
             b, nowhere = self.nest.b, self.nest.splat(NOWHERE)
-            return b.select(b.icmp_signed("==", state[1], nowhere), ir.Constant(nowhere.type, None), state[1])
+            return b.select(b.icmp_signed("==", state[1], nowhere), zero(nowhere.type), state[1])
         if self.dtype != self.source:
             return self.nest.primitive(scope, "cast", self.source, [state[0]], [self.dtype])
         return state[0]

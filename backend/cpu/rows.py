@@ -9,7 +9,9 @@ from llvmlite import ir
 from ..ir import Binding, Kernel
 from . import access, primitives
 from .analysis import Analysis
-from .nest import I8, Nest, Scope, i64
+from .constants import i64
+from .emitter import I8
+from .nest import Nest, Scope
 from .passes import BLOCK, Passes, States, accumulate, position, regroup
 from .tuning import Tuning
 from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_ranges
@@ -125,7 +127,9 @@ class RowPass:
     def _step(self, scopes: list[Scope], states: list[list[ir.Value]]) -> list[ir.Value]:
         nest = self.nest
         for scope in scopes:
-            for n, place in zip(self.passes.recalled(self.s), self._places(scope, self.passes.recalled(self.s)), strict=True):
+            for n, place in zip(
+                self.passes.recalled(self.s), self._places(scope, self.passes.recalled(self.s)), strict=True
+            ):
                 dtype = nest.kernel.body[n].dtype
                 vector = ir.VectorType(primitives.memory_type(dtype), nest.lanes)
                 loaded = nest.b.load(place, align=dtype.itemsize, typ=vector)
@@ -133,7 +137,9 @@ class RowPass:
         nest.emit(scopes, self.at[-1])
         result: list[ir.Value] = []
         for k, scope in enumerate(scopes):
-            for n, place in zip(self.passes.saved(self.s), self._places(scope, self.passes.saved(self.s)), strict=True):
+            for n, place in zip(
+                self.passes.saved(self.s), self._places(scope, self.passes.saved(self.s)), strict=True
+            ):
                 dtype = nest.kernel.body[n].dtype
                 nest.b.store(nest.to_memory(scope.env[n], dtype), place, align=dtype.itemsize)
             if states:

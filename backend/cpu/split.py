@@ -16,8 +16,10 @@ from ..ir import Binding, Kernel
 from . import access, primitives
 from .analysis import Analysis
 from .columns import ColumnPass
+from .constants import i64
 from .elementwise import lanes_loop
-from .nest import I8, Nest, Scope, i64
+from .emitter import I8
+from .nest import Nest, Scope
 from .passes import Accumulator, Dtype, Passes
 from .rows import UNIT_POINTS, Range, RowPass
 from .tuning import Tuning
@@ -46,7 +48,9 @@ class Split:
         others = [k for k in range(kernel.parallel) if k != lane]
         self.order = [*others, lane]
         self.combining = Tuning("elementwise", lane, others[-1] if others else -1, tuning.width, 1)
-        self.states: list[tuple[int, int, Dtype]] = []  # (reduction, part, dtype) of each array of partial results
+        self.states: list[
+            tuple[int, int, Dtype]
+        ] = []  # (reduction, part, dtype) of each array of partial results
         for r in self.analysis.reduces:
             self.states += [(r, part, d) for part, d in enumerate(Accumulator.state_dtypes(kernel, r))]
         self.names: tuple[str, ...] = (
@@ -158,7 +162,8 @@ class Split:
         stores = [
             n
             for n in analysis.stores
-            if not analysis.is_inner(n) and (analysis.stage[n] == s + 1 or (s == 0 and analysis.stage[n] == 0))
+            if not analysis.is_inner(n)
+            and (analysis.stage[n] == s + 1 or (s == 0 and analysis.stage[n] == 0))
         ]
         needed = [n for n in analysis.closure(stores, analysis.reduces) if n not in analysis.reduces]
         self._start(nest, needed)
@@ -261,7 +266,7 @@ class Split:
             chunk = min(-(-extents[tuning.lane] // lanes) * lanes, PANEL_LANES)
             sizes = Blocks.choose(binding, kernel.parallel, tuning, chunk, chunk)
             columns = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
-            per_unit = points * chunk
+            per_unit = points * chunk // PANEL_ROWS
         else:
             sizes = Blocks.choose(binding, kernel.parallel, self.combining, rows, rows)
             columns = rows

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ..ir import Kernel
+from .constants import POINTER, i64
+from .emitter import I8, I64
 
 if TYPE_CHECKING:
     from .nest import Nest, Scope
     from .tuning import Tuning
     from .units import Ranges
-
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-POINTER = ir.PointerType()
 
 # Size of a block: it and what is read for it fit the first-level cache.
 ROWS = 64
@@ -26,7 +25,9 @@ LANES = 64
 
 def scratch(kernel: Kernel, tuning: Tuning) -> int:
     """Bytes of scratch memory that a thread needs."""
-    return sum(ROWS * LANES * kernel.operands[kernel.accesses[a].operand].dtype.itemsize for a in tuning.packed)
+    return sum(
+        ROWS * LANES * kernel.operands[kernel.accesses[a].operand].dtype.itemsize for a in tuning.packed
+    )
 
 
 def _blocks(nest: Nest) -> list[tuple[int, ir.Value]]:
@@ -34,7 +35,7 @@ def _blocks(nest: Nest) -> list[tuple[int, ir.Value]]:
     result = []
     offset = 0
     for a in nest.tuning.packed:
-        place = nest.b.gep(nest.own, [ir.Constant(I64, offset)], source_etype=I8)
+        place = nest.b.gep(nest.own, [i64(offset)], source_etype=I8)
         if nest.kernel.accesses[a].anchor in nest.root.pointers:  # else the load is dead
             result.append((a, place))
         offset += ROWS * LANES * nest.itemsize(a)
@@ -50,11 +51,9 @@ def pack(nest: Nest, scope: Scope, ranges: Ranges) -> None:
         access = nest.kernel.accesses[a]
         step = nest.stride(access.anchor, nest.lane_axis)
         source = b.gep(scope.pointers[access.anchor], [b.mul(lane, step)], source_etype=I8)
-        first = b.add(b.mul(row, ir.Constant(I64, size)), ir.Constant(I64, access.delta * size))
+        first = b.add(b.mul(row, i64(size)), i64(access.delta * size))
         source = b.gep(source, [first], source_etype=I8)
-        b.call(
-            _function(nest, size), [block, source, step, b.sub(row_end, row), b.sub(lane_end, lane)]
-        )
+        b.call(_function(nest, size), [block, source, step, b.sub(row_end, row), b.sub(lane_end, lane)])
 
 
 def enter(nest: Nest, scope: Scope, ranges: Ranges) -> None:
@@ -62,8 +61,8 @@ def enter(nest: Nest, scope: Scope, ranges: Ranges) -> None:
     b = nest.b
     for a, block in _blocks(nest):
         size = nest.itemsize(a)
-        row = b.mul(b.sub(scope.index[nest.tuning.row], ranges.row[0]), ir.Constant(I64, LANES * size))
-        start = b.sub(row, b.mul(ranges.lane[0], ir.Constant(I64, size)))
+        row = b.mul(b.sub(scope.index[nest.tuning.row], ranges.row[0]), i64(LANES * size))
+        start = b.sub(row, b.mul(ranges.lane[0], i64(size)))
         scope.packed[a] = b.gep(block, [start], source_etype=I8)
 
 
@@ -91,29 +90,26 @@ def _function(nest: Nest, size: int) -> ir.Function:
     nest.b = b = ir.IRBuilder(function.append_basic_block())
 
     def at(r: ir.Value, lane: ir.Value) -> tuple[ir.Value, ir.Value]:
-        read = b.gep(source, [b.add(b.mul(lane, step), b.mul(r, ir.Constant(I64, size)))], source_etype=I8)
-        write = b.gep(to, [b.add(b.mul(r, ir.Constant(I64, LANES)), lane)], source_etype=element)
+        read = b.gep(source, [b.add(b.mul(lane, step), b.mul(r, i64(size)))], source_etype=I8)
+        write = b.gep(to, [b.add(b.mul(r, i64(LANES)), lane)], source_etype=element)
         return read, write
 
-    def constant(n: int) -> ir.Constant:
-        return ir.Constant(I64, n)
-
-    with nest.loop(constant(0), rows, constant(side)) as row:
-        row_end = nest.minimum(b.add(row.index, constant(side)), rows)
-        with nest.loop(constant(0), lanes, constant(side)) as lane:
-            lane_end = nest.minimum(b.add(lane.index, constant(side)), lanes)
+    with nest.loop(i64(0), rows, i64(side)) as row:
+        row_end = nest.minimum(b.add(row.index, i64(side)), rows)
+        with nest.loop(i64(0), lanes, i64(side)) as lane:
+            lane_end = nest.minimum(b.add(lane.index, i64(side)), lanes)
             area = b.mul(b.sub(row_end, row.index), b.sub(lane_end, lane.index))
-            with b.if_else(b.icmp_signed("==", area, constant(side * side))) as (square, rest):
+            with b.if_else(b.icmp_signed("==", area, i64(side * side))) as (square, rest):
                 with square:
                     read, write = at(row.index, lane.index)
                     vectors = []
                     for k in range(side):
-                        place = b.gep(read, [b.mul(step, constant(k))], source_etype=I8)
+                        place = b.gep(read, [b.mul(step, i64(k))], source_etype=I8)
                         vectors.append(b.load(place, align=size, typ=ir.VectorType(element, side)))
                     for k, vector in enumerate(_transposed(nest, vectors)):
-                        b.store(vector, b.gep(write, [constant(k * LANES)], source_etype=element), align=size)
-                with rest, nest.loop(row.index, row_end, constant(1)) as r:
-                    with nest.loop(lane.index, lane_end, constant(1)) as lane_:
+                        b.store(vector, b.gep(write, [i64(k * LANES)], source_etype=element), align=size)
+                with rest, nest.loop(row.index, row_end, i64(1)) as r:
+                    with nest.loop(lane.index, lane_end, i64(1)) as lane_:
                         read, write = at(r.index, lane_.index)
                         b.store(b.load(read, align=size, typ=element), write, align=size)
     b.ret_void()

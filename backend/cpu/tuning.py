@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from ...ops.primitives import PRIMITIVES
 from ..ir import Binding, Kernel, Stride
-from .analysis import binding_with_axis, with_axis
+from .analysis import Analysis, binding_with_axis, interleaved_stores, with_axis
 from .target import Target
+from .unroll import unrolled, unrolled_binding
 
 
 class Tuning(NamedTuple):
@@ -36,6 +37,8 @@ class Tuning(NamedTuple):
         The reduced axis that is cut into pieces computed in parallel; -1 for none.
     keep : bool
         Whether expensive values are kept in scratch memory between passes over a row.
+    unrolled : (int, int) or None
+        A parallel axis that is written out, and its extent; the other fields are those of the kernel without it.
     """
 
     strategy: str
@@ -48,10 +51,10 @@ class Tuning(NamedTuple):
     packed: tuple[int, ...] = ()
     split: int = -1
     keep: bool = True
+    unrolled: tuple[int, int] | None = None
 
     def stride(self, anchor: int) -> int | None:
         return next((s for a, s in self.strides if a == anchor), None)
-
 
 
 # Rough costs of one access of one vector of lanes, in vector instructions.
@@ -60,20 +63,33 @@ _GATHER_LANE, _SCATTER_LANE = 1.2, 1.5
 # Strides up to this are worth loading whole vectors for, most of which is not wanted.
 _LARGEST_SPAN = 4
 # Instructions of a body up to which so many vectors are computed side by side.
-_UNROLL = ((8, 4), (28, 2), (96, 1))
+_UNROLL = ((6, 4), (28, 2), (96, 1))
+# Instructions up to which a short axis is written out.
+_MOST_UNROLLED = 256
 # Outputs together at least so large are written past the caches.
 _STREAMING_BYTES = 32 << 20
 # Reductions with fewer units of work than this are cut into pieces if that makes pieces of some size.
 _FEW_UNITS = 48
 _LONG_ROW = 1 << 16
+# Points of a column from which a single pass over wide arrays is cut into panels of rows.
+_PANEL_POINTS = 64
 # Of a row's values kept between passes, and of a block of columns'.
 _KEPT_BYTES = 256 << 10
 
 
 def choose(kernel: Kernel, binding: Binding, target: Target) -> Tuning:
     """Choose for representative sizes."""
-    kernel, binding = with_axis(kernel), binding_with_axis(kernel, binding)
-    return _Choice(kernel, binding, target).tuning()
+    best = _Choice(with_axis(kernel), binding_with_axis(kernel, binding), target)
+    chosen, cost = best.tuning(), best.cost()
+    for axis in range(kernel.parallel):
+        extent = binding.extents[axis]
+        if kernel.rank == 1 or not 2 <= extent <= _LARGEST_SPAN or len(kernel.body) * extent > _MOST_UNROLLED:
+            continue
+        without, bound = unrolled(kernel, axis, extent), unrolled_binding(kernel, binding, axis)
+        other = _Choice(with_axis(without), binding_with_axis(without, bound), target)
+        if other.cost() / extent < cost:
+            chosen, cost = other.tuning()._replace(unrolled=(axis, extent)), other.cost() / extent
+    return chosen
 
 
 class _Choice:
@@ -93,6 +109,10 @@ class _Choice:
                 sizes.append(4 if wide else instr.dtype.itemsize)
         widest, narrowest = max(sizes, default=4), min(sizes, default=4)
         return max(self.target.lanes(8 * widest), self.target.lanes(8 * narrowest) // 4)
+
+    def cost(self) -> float:
+        """Of one point with the best lane axis."""
+        return min(self._cost(lane) for lane in range(self.kernel.rank))
 
     def tuning(self) -> Tuning:
         kernel = self.kernel
@@ -114,7 +134,9 @@ class _Choice:
 
     def _elementwise(self, lane: int) -> Tuning:
         packed = tuple(
-            i.attrs[0] for i in self.kernel.body if i.op == "load" and self._packable(i.attrs[0], lane) is not None
+            i.attrs[0]
+            for i in self.kernel.body
+            if i.op == "load" and self._packable(i.attrs[0], lane) is not None
         )
         row = self._row_axis(lane, packed)
         packed = tuple(a for a in packed if self.kernel.accesses[a].layout[row] == Stride.UNIT)
@@ -163,7 +185,9 @@ class _Choice:
             return _REVERSED
         stride = self.binding.strides[access][lane]
         if stores:
-            return _SCATTER_LANE * self.width
+            together = interleaved_stores(self.kernel, dict(self._strides(lane)))
+            anchor = self.kernel.accesses[access].anchor
+            return 1.5 * _UNIT if anchor in together else _SCATTER_LANE * self.width
         if 2 <= stride <= _LARGEST_SPAN:
             return float(stride)
         if self._packable(access, lane) is not None:
@@ -219,14 +243,23 @@ class _Choice:
         return tuple(result) if size >= _STREAMING_BYTES and self.binding.extents[lane] >= 512 else ()
 
     def _split(self, tuning: Tuning, points: int) -> Tuning:
+        """Whether to cut the reduced axes into pieces, and which."""
         kernel, extents = self.kernel, self.binding.extents
         units = prod(extents[: kernel.parallel])
         work = points
+        whole = True
         if tuning.strategy == "columns":
             lanes = self.width * max(1, tuning.unroll)
             units = units // extents[tuning.lane] * -(-extents[tuning.lane] // lanes)
             work = points * lanes
-        if units >= _FEW_UNITS or work < _LONG_ROW:
+            # One pass over many rows goes through them from end to end, for the sake of memory.
+            analysis = Analysis(kernel)
+            once = analysis.last_stage == 1 and not any(analysis.is_inner(n) for n in analysis.stores)
+            whole = not (once and points >= _PANEL_POINTS and extents[tuning.lane] > lanes)
+            if whole and 1 < tuning.unroll < 8 and self.target.has_avx512:
+                # Several passes over narrow columns: wider ones make longer bursts of each row.
+                tuning = tuning._replace(unroll=8)
+        if whole and (units >= _FEW_UNITS or work < _LONG_ROW):
             return tuning
         axis = max(range(kernel.parallel, kernel.rank), key=lambda k: (extents[k], k))
         return tuning._replace(split=axis, keep=False)

@@ -11,7 +11,8 @@ from llvmlite import ir
 from ...ops.primitives import PRIMITIVES
 from ..ir import Binding, Kernel
 from . import transpose
-from .nest import Nest, Scope, i64
+from .constants import i64
+from .nest import Nest, Scope
 from .tuning import Tuning
 
 
@@ -96,7 +97,9 @@ def unit_ranges(nest: Nest, unit: ir.Value) -> Ranges:
     """What unit number `unit` covers."""
     b = nest.b
 
-    def cut(unit: ir.Value, blocks: str, size: str, extent: ir.Value) -> tuple[ir.Value, tuple[ir.Value, ir.Value]]:
+    def cut(
+        unit: ir.Value, blocks: str, size: str, extent: ir.Value
+    ) -> tuple[ir.Value, tuple[ir.Value, ir.Value]]:
         number = b.urem(unit, nest.integer(blocks))
         start = b.mul(number, nest.integer(size))
         stop = nest.minimum(b.add(start, nest.integer(size)), extent)

@@ -38,7 +38,7 @@ def build() -> ctypes.CDLL:
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
         raise ImportError("no C++ compiler (g++, or the one that CXX names)")
-    key = hashlib.sha256(SOURCE.read_bytes() + repr((FLAGS, platform.processor(), compiler)).encode())
+    key = hashlib.sha256(SOURCE.read_bytes() + repr((FLAGS, platform.node(), compiler)).encode())
     library = Path(__file__).parents[1] / "results" / f"reference-{key.hexdigest()[:16]}.so"
     if not library.exists():
         library.parent.mkdir(exist_ok=True)

@@ -18,7 +18,14 @@ from ..backend.base import Backend
 from ..config import config
 from ..ops import _graph
 from ..ops._graph import Node, Tape, TensorBase
-from ..ops.errors import BackendError, IndexOutOfBounds, OutOfMemory, TracingError, recorded_line
+from ..ops.errors import (
+    BackendError,
+    DtypeError,
+    IndexOutOfBounds,
+    OutOfMemory,
+    TracingError,
+    recorded_line,
+)
 from .interpret import interpret
 from .plan import Plan, plan
 
@@ -56,7 +63,7 @@ def evaluate(nodes: Sequence[Node]) -> None:
             return
         tape = _graph.linearise(pending)
         if _traced:
-            _refuse_traced(tape)
+            _refuse_leaves([tape.nodes[p] for p in tape.leaves])
         outputs = [tape.nodes[p] for p in tape.outputs]
         if config.interpret:
             for node, buffer in zip(outputs, interpret(tape), strict=True):
@@ -75,6 +82,22 @@ def evaluate(nodes: Sequence[Node]) -> None:
             raise
         finally:
             _running.pop()
+
+
+def buffer_of(tensor: TensorBase) -> Any:
+    """The buffer of a tensor's storage, evaluated if it is pending. A sync point.
+
+    Raises
+    ------
+    TracingError
+        Where the value depends on an argument of a function that is being traced.
+    """
+    node = owner(tensor).node
+    if node.buffer is None:
+        evaluate([node])
+    elif _traced:
+        _refuse_leaves([node])
+    return node.buffer
 
 
 def plan_of(tape: Tape) -> Plan:
@@ -109,6 +132,9 @@ def sync(*tensors: TensorBase) -> None:
         is evaluated all the same, and an error that was raised before is not raised again.
     """
     if tensors:
+        for tensor in tensors:
+            if not isinstance(tensor, TensorBase):
+                raise DtypeError(f"[sync] expected tensors, given {type(tensor).__name__}")
         evaluate([owner(t).node for t in tensors])
         return
     with _lock:
@@ -199,10 +225,10 @@ def tracing() -> bool:
     return bool(_traced) and any(thread == threading.get_ident() for thread, _, _ in _traced)
 
 
-def _refuse_traced(tape: Tape) -> None:
+def _refuse_leaves(nodes: Sequence[Node]) -> None:
     here = threading.get_ident()
     for thread, leaves, name in _traced:
-        if thread == here and any(id(tape.nodes[p]) in leaves for p in tape.leaves):
+        if thread == here and any(id(node) in leaves for node in nodes):
             raise TracingError(
                 f"[jit] expected no use of a traced tensor's value while {name} is traced, given one that needs it "
                 "(if, while, bool, float, print, numpy); use pyasc.where for a choice"

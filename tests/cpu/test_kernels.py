@@ -8,7 +8,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kernel_tape import Tape, backend, check
-
 from pyasc.backend.cpu.tuning import Tuning
 
 Dtype = np.dtype[Any]
@@ -88,6 +87,22 @@ def test_transposed_operand(dtype: str, level: str) -> None:
         packed = Tuning("elementwise", 1, 0, width, 2, packed=(1,))
         gathered = packed._replace(packed=())
         check(tape, [None, packed, packed._replace(unroll=0), gathered], seed=n, level=level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "f4", "f8"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+def test_short_inner_axis(dtype: str, channels: int, level: str) -> None:
+    """Pixels with weights for each channel, a mask for each pixel, and channels reversed."""
+    for n in (1, 5, 16, 33, 64, 67, 300):
+        tape = Tape((n, channels))
+        pixels = tape.load(dtype)
+        weighted = tape.emit("mul", dtype, (pixels, tape.load(dtype, (0, 1))))
+        masked = tape.emit("where", dtype, (tape.load(bool, (1, 0)), weighted, pixels))
+        backwards = tape.load(dtype, (channels, -1))
+        tape.store(tape.emit("max", dtype, (masked, backwards)))
+        tape.store(masked, (1, n))
+        check(tape, seed=n, level=level)
 
 
 def random_strides(tape: Tape, generator: np.random.Generator, writes: bool = False) -> tuple[int, ...]:

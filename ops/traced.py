@@ -1,0 +1,81 @@
+"""Python numbers that stand for the arguments of a function being traced."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from math import ceil, floor, trunc
+from typing import Any
+
+import numpy as np
+
+from ._graph import Node, TensorBase
+
+
+class TracedNumber:
+    """A Python number whose every use but one is noticed.
+
+    As an operand of a tensor it stays an argument: the SCALAR nodes recorded for it are kept in `nodes`, so that the trace can
+    be replayed with another number. Whatever else looks at its value (a comparison, arithmetic, a loop bound)
+    sets `observed`: the trace then holds for this number only. It passes for a number of its
+    type with ``isinstance``.
+    """
+
+    __slots__ = ("nodes", "observed", "value")
+
+    def __init__(self, value: bool | int | float) -> None:
+        self.value = value
+        self.nodes: list[Node] = []
+        self.observed = False
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.value)
+
+    def __getattr__(self, name: str) -> Any:
+        self.observed = True
+        return getattr(self.value, name)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        self.observed = True
+        return np.asarray(self.value, *args, **kwargs)
+
+
+def plain(x: Any) -> Any:
+    """The number itself, observed, or anything else as it is."""
+    if type(x) is TracedNumber:
+        x.observed = True
+        return x.value
+    return x
+
+
+def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: TracedNumber, *args: Any) -> Any:
+        self.observed = True
+        return function(self.value, *map(plain, args))
+
+    return method
+
+
+def _binary(function: Callable[..., Any], reflected: bool = False) -> Callable[..., Any]:
+    def method(self: TracedNumber, other: Any) -> Any:
+        if isinstance(other, TensorBase):
+            return NotImplemented  # the tensor's own operator takes it
+        self.observed = True
+        return function(plain(other), self.value) if reflected else function(self.value, plain(other))
+
+    return method
+
+
+for _function in (bool, int, float, hash, repr, str, format, abs, round):
+    setattr(TracedNumber, f"__{_function.__name__}__", _unary(_function))
+for _function in (operator.index, operator.neg, operator.pos, operator.invert, trunc, floor, ceil):
+    setattr(TracedNumber, f"__{_function.__name__}__", _unary(_function))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(TracedNumber, f"__{_name}__", _binary(getattr(operator, _name)))
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"):
+    _stem = _name.rstrip("_")
+    setattr(TracedNumber, f"__{_stem}__", _binary(getattr(operator, _name)))
+    setattr(TracedNumber, f"__r{_stem}__", _binary(getattr(operator, _name), reflected=True))
+TracedNumber.__divmod__ = _binary(divmod)  # type: ignore[attr-defined]
+TracedNumber.__rdivmod__ = _binary(divmod, reflected=True)  # type: ignore[attr-defined]
