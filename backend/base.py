@@ -68,6 +68,7 @@ class Backend(Protocol):
     name: str
     max_instructions: int  # the scheduler cuts a kernel before it exceeds this
     max_operands: int
+    stages_shifts: bool  # whether it takes `shift`; otherwise a value is computed again for each reader
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:
         """A function ``f(*operands, out=array)`` that runs a HOST primitive better than its meaning, or

@@ -9,6 +9,10 @@ and an inner instruction may use outer values. That alone describes
 elementwise kernels and stencils (no reduced axis), reductions, and multi-pass row kernels
 such as softmax or layer normalisation.
 
+A value that is read through ``shift`` is read at other points than the one at hand, up to the kernel's border
+and beyond it by the distance: a backend computes it once for a tile and its border, not once for each reader. Only kernels
+without reduced axes have shifts, and what is shifted depends on no other shift.
+
 A `Kernel` is structure only and is what gets compiled and cached: extents, strides, offsets and scalars
 are arguments and live in a `Binding`.
 """
@@ -84,6 +88,7 @@ class Instr:
     index    ()                         (axis,) int64 position along an axis of the domain
     gather   (flat index,)              (access,) element `flat index` past the access's offset
     reduce   (value,)                   (how,) over all reduced axes; see ops.primitives.REDUCTIONS
+    shift    (value,)                   the distance along each axis, none negative: the value at that other point
     other    values                     the primitive's attrs; op is the primitive's name
     ======== ========================== =================================================
     """
@@ -216,6 +221,8 @@ def format_kernel(kernel: Kernel, binding: Binding | None = None) -> str:
             text = f"%{n} = index {axis[instr.attrs[0]]}"
         elif instr.op == "reduce":
             text = f"%{n} = reduce {instr.attrs[0]} {args}"
+        elif instr.op == "shift":
+            text = f"%{n} = shift {args} by {list(instr.attrs)}"
         else:
             extra = f" {list(instr.attrs)}" if instr.attrs else ""
             text = f"%{n} = {instr.op}{extra} {args}"

@@ -8,7 +8,7 @@ from ..ops.primitives import PRIMITIVES, REDUCTIONS, Kind
 from .ir import Binding, Kernel, Stride, format_kernel
 
 _CLASS_OF = {0: Stride.ZERO, 1: Stride.UNIT, -1: Stride.NEGATIVE}
-_OTHER_ARITY = {"load": 0, "store": 1, "scalar": 0, "const": 0, "index": 0, "gather": 1, "reduce": 1}
+_OTHER_ARITY = {"load": 0, "store": 1, "scalar": 0, "const": 0, "index": 0, "gather": 1, "reduce": 1, "shift": 1}
 
 
 class InvalidKernel(AssertionError):
@@ -39,6 +39,7 @@ def verify_kernel(kernel: Kernel) -> None:
         )
         require(access.anchor != n or access.delta == 0, f"access {n} is its own anchor at a distance")
     stored = set()
+    shifted: set[int] = set()
     for n, instr in enumerate(kernel.body):
         where = f"instruction {n} ({instr.op})"
         require(all(0 <= a < n for a in instr.args), f"{where} uses a value before it is computed")
@@ -56,6 +57,8 @@ def verify_kernel(kernel: Kernel) -> None:
             operand = kernel.operands[kernel.accesses[instr.attrs[0]].operand]
             require(operand.dtype == instr.dtype, f"{where} is not of its operand's dtype")
             require(operand.output == (instr.op == "store"), f"{where} goes the wrong way")
+        if instr.op == "shift" or shifted.intersection(instr.args):
+            shifted.add(n)
         if instr.op == "store":
             stored.add(kernel.accesses[instr.attrs[0]].operand)
             require(kernel.body[instr.args[0]].dtype == instr.dtype, f"{where} stores another dtype")
@@ -68,6 +71,13 @@ def verify_kernel(kernel: Kernel) -> None:
             require(kernel.scalars[instr.attrs[0]] == instr.dtype, f"{where} is not of its slot's dtype")
         elif instr.op == "index":
             require(0 <= instr.attrs[0] < kernel.rank, f"{where} names no axis")
+        elif instr.op == "shift":
+            require(kernel.reduced == 0, f"{where} is in a kernel that reduces")
+            require(
+                len(instr.attrs) == kernel.rank and min(instr.attrs, default=0) >= 0,
+                f"{where} does not say how far along each axis",
+            )
+            require(not shifted.intersection(instr.args), f"{where} shifts what depends on a shift")
         elif instr.op == "reduce":
             require(instr.attrs[0] in REDUCTIONS, f"{where} reduces in an unknown way")
             require(kernel.reduced > 0, f"{where} has nothing to reduce")

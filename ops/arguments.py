@@ -49,8 +49,10 @@ def as_array(x: Any, operation: str = "asarray") -> np.ndarray[Any, Any]:
         return np.from_dlpack(x)
     try:
         array = np.asarray(x)
-    except ValueError as error:
-        raise ShapeError(f"[{operation}] expected nested sequences of equal lengths: {error}") from None
+    except ValueError:
+        raise ShapeError(
+            f"[{operation}] expected nested sequences of equal lengths, given {x!r:.80}"
+        ) from None
     if array.dtype == object or array.dtype.kind in "SUMm":
         if array.dtype == object and array.size and all(type(item) in NUMBERS for item in array.flat):
             raise OverflowingScalar(f"[{operation}] expected integers that fit 64 bits, given {x!r:.80}")

@@ -101,7 +101,9 @@ def supported(dtype: Dtype, operation: str) -> Dtype:
         dtype = dtype.newbyteorder("=")
         if dtype not in _KNOWN:
             if dtype.kind == "c":
-                raise DtypeError(f"[{operation}] complex dtypes are not supported yet, given {dtype.name}")
+                raise DtypeError(
+                    f"[{operation}] expected a real dtype (complex ones are not supported yet), given {dtype.name}"
+                )
             raise DtypeError(f"[{operation}] expected one of {', '.join(DTYPES)}, given dtype {dtype}")
     return dtype
 

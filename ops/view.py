@@ -530,7 +530,7 @@ def sliding_window_view(x: Any, /, window_shape: int | tuple[int, ...], axis: Ax
     shape = list(x.shape)
     for k, n in zip(axes, window, strict=True):
         shape[k] -= n - 1
-        if shape[k] < 0 or n == 0:
+        if shape[k] <= 0 or n == 0:
             raise ShapeError(
                 f"[sliding_window_view] expected windows that fit shape {x.shape}, given {window}"
             )

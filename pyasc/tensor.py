@@ -207,8 +207,9 @@ class Tensor(TensorBase):
 
     def _single(self, kind: str) -> Any:
         if self.size != 1:
-            advice = "; use any() or all()" if kind == "bool" else ""
-            raise ShapeError(f"[{kind}] expected one element, given shape {self.shape}{advice}")
+            if kind == "bool":
+                raise ShapeError(f"[bool] expected one element, given shape {self.shape}; use any() or all()")
+            raise DtypeError(f"[{kind}] expected one element, given shape {self.shape}")
         return self.numpy().item()
 
     def __len__(self) -> int:

@@ -27,7 +27,7 @@ def test_conversions() -> None:
     assert round(pyasc.asarray(2.567), 1).item() == pytest.approx(2.6)
     assert pyasc.arange(4).item(2) == 2 and pyasc.ones((1, 1)).item() == 1
     for convert in (bool, int, float):
-        with pytest.raises(ValueError, match="one element"):
+        with pytest.raises(ValueError if convert is bool else TypeError, match="one element"):
             convert(pyasc.ones(2))
     for wrong in (x, pyasc.arange(1)):
         with pytest.raises(TypeError):

@@ -11,7 +11,7 @@ from llvmlite import ir
 from ..ir import Instr, Stride
 from . import primitives
 from .analysis import CONSECUTIVE, UNIFORM
-from .constants import POINTER, i64, zero
+from .constants import POINTER, i64, poison, zero
 from .emitter import I1, I8, I32, I64, element_bits, suffix
 
 if TYPE_CHECKING:
@@ -254,6 +254,16 @@ def gather_lanes(nest: Nest, scope: Scope, base: ir.Value, offsets: ir.Value, el
     b = nest.b
     vector = ir.VectorType(element, nest.lanes)
     size = _bytes(element)
+    if scope.count is None and nest.lanes <= 16:
+        # Faster than the gather instruction where both were measured, and there is one everywhere.
+        result = poison(vector)
+        for k in range(nest.lanes):
+            lane = ir.Constant(I32, k)
+            varying = isinstance(offsets.type, ir.VectorType)
+            offset = b.extract_element(offsets, lane) if varying else b.mul(offsets, i64(k))
+            value = b.load(b.gep(base, [offset], source_etype=I8), align=size, typ=element)
+            result = b.insert_element(result, value, lane)
+        return result
     if nest.target.has_avx512 and size >= 4:
         if not isinstance(offsets.type, ir.VectorType):
             offsets = nest.multiples(offsets)

@@ -220,6 +220,7 @@ class CPU:
     name = "cpu"
     max_instructions = 640
     max_operands = 24
+    stages_shifts = False
 
     def __init__(self, target: Target | None = None) -> None:
         self._target = target

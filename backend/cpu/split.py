@@ -101,8 +101,9 @@ class Split:
         outer = self._outer(s)
         self._start(nest, [*outer, *passes.inner(s)])
         with nest.loop(nest.begin, nest.end, i64(1)) as unit:
-            piece = b.urem(unit.index, nest.integer("pieces"))
-            row = b.udiv(unit.index, nest.integer("pieces"))
+            # Rows may lie interleaved: the same piece of all of them comes from the same memory.
+            row = b.urem(unit.index, nest.integer("points"))
+            piece = b.udiv(unit.index, nest.integer("points"))
             scope = nest.enter_all(nest.root, self.order, row)
             self._recall(nest, scope, outer, row)
             nest.emit([scope], [n for n in outer if n not in scope.env])

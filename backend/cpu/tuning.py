@@ -9,7 +9,7 @@ from ...ops.primitives import PRIMITIVES
 from ..ir import Binding, Kernel, Stride
 from .analysis import Analysis, binding_with_axis, interleaved_stores, with_axis
 from .target import Target
-from .unroll import unrolled, unrolled_binding
+from .unroll import can_unroll, unrolled, unrolled_binding
 
 
 class Tuning(NamedTuple):
@@ -38,7 +38,7 @@ class Tuning(NamedTuple):
     keep : bool
         Whether expensive values are kept in scratch memory between passes over a row.
     unrolled : (int, int) or None
-        A parallel axis that is written out, and its extent; the other fields are those of the kernel without it.
+        An axis that is written out, and its extent; the other fields are those of the kernel without it.
     """
 
     strategy: str
@@ -61,7 +61,8 @@ class Tuning(NamedTuple):
 _UNIT, _REVERSED, _UNIFORM, _PACKED = 1.0, 2.0, 0.25, 3.0
 _GATHER_LANE, _SCATTER_LANE = 1.2, 1.5
 # Strides up to this are worth loading whole vectors for, most of which is not wanted.
-_LARGEST_SPAN = 4
+_LARGEST_SPAN = {1: 8, 2: 8, 4: 5, 8: 4}  # by the size of an element
+_LONGEST_UNROLLED = 8
 # Instructions of a body up to which so many vectors are computed side by side.
 _UNROLL = ((6, 4), (28, 2), (96, 1))
 # Instructions up to which a short axis is written out.
@@ -81,9 +82,9 @@ def choose(kernel: Kernel, binding: Binding, target: Target) -> Tuning:
     """Choose for representative sizes."""
     best = _Choice(with_axis(kernel), binding_with_axis(kernel, binding), target)
     chosen, cost = best.tuning(), best.cost()
-    for axis in range(kernel.parallel):
+    for axis in range(kernel.rank):
         extent = binding.extents[axis]
-        if kernel.rank == 1 or not 2 <= extent <= _LARGEST_SPAN or len(kernel.body) * extent > _MOST_UNROLLED:
+        if not can_unroll(kernel, axis) or not 2 <= extent <= _LONGEST_UNROLLED or len(kernel.body) * extent > _MOST_UNROLLED:
             continue
         without, bound = unrolled(kernel, axis, extent), unrolled_binding(kernel, binding, axis)
         other = _Choice(with_axis(without), binding_with_axis(without, bound), target)
@@ -188,7 +189,7 @@ class _Choice:
             together = interleaved_stores(self.kernel, dict(self._strides(lane)))
             anchor = self.kernel.accesses[access].anchor
             return 1.5 * _UNIT if anchor in together else _SCATTER_LANE * self.width
-        if 2 <= stride <= _LARGEST_SPAN:
+        if self._is_span(access, lane):
             return float(stride)
         if self._packable(access, lane) is not None:
             return _PACKED
@@ -200,7 +201,7 @@ class _Choice:
         layout = kernel.accesses[access].layout
         if kernel.reduced or layout[lane] != Stride.ANY or extents[lane] < self.width // 2:
             return None
-        if 2 <= self.binding.strides[access][lane] <= _LARGEST_SPAN:
+        if self._is_span(access, lane):
             return None
         for axis in range(kernel.parallel):
             if layout[axis] == Stride.UNIT and extents[axis] >= 8:
@@ -219,9 +220,15 @@ class _Choice:
         result = []
         for n, access in enumerate(self.kernel.accesses):
             stride = self.binding.strides[n][lane]
-            if access.anchor == n and access.layout[lane] == Stride.ANY and 2 <= stride <= _LARGEST_SPAN:
+            if access.anchor == n and self._is_span(n, lane):
                 result.append((n, stride))
         return tuple(result)
+
+    def _is_span(self, access: int, lane: int) -> bool:
+        """Whether whole vectors are loaded for the sake of some of their elements."""
+        a = self.kernel.accesses[access]
+        largest = _LARGEST_SPAN[self.kernel.operands[a.operand].dtype.itemsize]
+        return a.layout[lane] == Stride.ANY and 2 <= self.binding.strides[access][lane] <= largest
 
     # --- stores and pieces ------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ then read interleaved elements, which the lanes share, and the copies of a store
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,19 @@ from ..ir import Access, Binding, Instr, Kernel, Stride
 from .analysis import Analysis
 
 
+FLOAT32 = np.dtype(np.float32)
+
+
+def can_unroll(kernel: Kernel, axis: int) -> bool:
+    """Whether another axis is left for the lanes, and no position along this one is asked for."""
+    if kernel.rank == 1:
+        return False
+    positions = any(i.op == "reduce" and i.attrs[0] in ("argmax", "argmin") for i in kernel.body)
+    return axis < kernel.parallel or not positions
+
+
 def unrolled(kernel: Kernel, axis: int, extent: int) -> Kernel:
-    """The kernel without one of its parallel axes, which has `extent` positions."""
+    """The kernel without one of its axes, which has `extent` positions."""
     copies = _copies(kernel, axis, extent)
     number = {copy: k for k, copy in enumerate(copies)}
     accesses = []
@@ -31,11 +43,15 @@ def unrolled(kernel: Kernel, axis: int, extent: int) -> Kernel:
         layout = access.layout[:axis] + access.layout[axis + 1 :]
         accesses.append(Access(access.operand, layout, anchor, delta))
 
+    reduced = axis >= kernel.parallel
     varies = [bits >> axis & 1 for bits in Analysis(kernel).axes]
     body: list[Instr] = []
     values: list[list[int]] = []  # for each instruction its copies, one if it does not vary
     for n, instr in enumerate(kernel.body):
-        places = []
+        places: list[int] = []
+        if reduced and instr.op == "reduce":
+            values.append([_reduce(kernel, body, instr, values[instr.args[0]], extent)])
+            continue
         for position in range(extent if varies[n] else 1):
             copy = replace(
                 instr,
@@ -52,7 +68,29 @@ def unrolled(kernel: Kernel, axis: int, extent: int) -> Kernel:
             body.append(copy)
             places.append(len(body) - 1)
         values.append(places)
-    return replace(kernel, parallel=kernel.parallel - 1, accesses=tuple(accesses), body=tuple(body))
+    axes = (kernel.parallel - 1, kernel.reduced) if not reduced else (kernel.parallel, kernel.reduced - 1)
+    return replace(kernel, parallel=axes[0], reduced=axes[1], accesses=tuple(accesses), body=tuple(body))
+
+
+def _reduce(kernel: Kernel, body: list[Instr], instr: Instr, copies: list[int], extent: int) -> int:
+    """Reduce the copies of a value to one, and that along the reduced axes that are left."""
+    (how,) = instr.attrs
+    dtype = instr.dtype
+    wide = FLOAT32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
+
+    def emit(op: str, dtype: np.dtype[Any], args: tuple[int, ...], attrs: tuple[Any, ...] = ()) -> int:
+        body.append(Instr(op, dtype, args, attrs))
+        return len(body) - 1
+
+    copies = copies * (extent // len(copies))
+    if wide != dtype:
+        copies = [emit("cast", wide, (copy,)) for copy in copies]
+    total = copies[0]
+    for copy in copies[1:]:
+        total = emit(how, wide, (total, copy))
+    if kernel.reduced > 1:
+        total = emit("reduce", wide, (total,), (how,))
+    return emit("cast", dtype, (total,)) if wide != dtype else total
 
 
 def unrolled_binding(kernel: Kernel, binding: Binding, axis: int) -> Binding:

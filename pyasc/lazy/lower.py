@@ -10,12 +10,15 @@ import numpy as np
 from ..backend.ir import Access as KernelAccess
 from ..backend.ir import Binding, Instr, Kernel, Operand, Stride
 from ..ops.primitives import FULL, GATHER, IOTA, LEAF, REDUCE, SCALAR, UPDATE, VIEW, WRAP_INDEX
-from .domain import Access, Domain, decompose, through_view
+from .domain import Access, Domain, Shape, decompose, through_view
 from .reads import operand_accesses, sources
 from .schedule import Schedule, Step
 from .simplify import Value
 
 INT64 = np.dtype(np.int64)
+# A value that costs more than this and is read at several shifted points is computed once for all of them.
+STAGING_COST = 4.0
+MAX_SHIFT = 16
 # Accesses whose offsets differ by no more than this share a pointer and differ by a constant.
 MAX_DELTA = 16
 
@@ -61,10 +64,17 @@ class Lowering:
         self.scalars: list[tuple[bool, int]] = []
         self.scalar_dtypes: list[np.dtype[Any]] = []
         self.faults: dict[int, int] = {}
+        self.staged: dict[tuple[int, Access], tuple[Access, Shape]] = {}
+        self.computed: dict[tuple[int, Access], int] = {}
+        self.corners: dict[tuple[int, Access], int] = {}
+        self.cost = schedule.cost
+        self.stages_shifts = schedule.stages_shifts
 
     def run(self) -> LoweredKernel:
         members = sorted(self.step.members)
         needed = self._needed(members)
+        if self.stages_shifts and not self.domain.reduces:
+            self.staged = self._staged(needed)
         for v in members:
             if v in self.stored:
                 self._sink(v)
@@ -88,6 +98,71 @@ class Lowering:
                     if access == self._native(u):
                         needed.add(u)
         return needed
+
+    def _staged(self, needed: set[int]) -> dict[tuple[int, Access], tuple[Access, Shape]]:
+        """The values to be computed once and read at several points.
+
+        For each such value and access: the access of its first corner, and how far from there the access is.
+        """
+        requests: dict[tuple[int, Shape], set[Access]] = {}
+        for v in sorted(needed):
+            for u, view in sources(self.values, self.stored, v):
+                value = self.values[u]
+                if value.primitive in (LEAF, REDUCE, VIEW) or self.cost[u] <= STAGING_COST:
+                    continue
+                if (u in self.stored and u not in self.step.members) or not self._is_arithmetic(u):
+                    continue
+                access: Access | None = self._native(v)
+                if view is not None and access is not None:
+                    access = through_view(access, self.domain.extents, view.shape, *view.attrs)
+                if access is None or (u in self.step.members and access == self._native(u)):
+                    continue
+                requests.setdefault((u, access.strides), set()).add(access)
+        staged: dict[tuple[int, Access], tuple[Access, Shape]] = {}
+        for (u, strides), accesses in requests.items():
+            if len(accesses) < 2 or 0 in strides:
+                continue
+            places = {a: self._place(self.values[u], a) for a in accesses}
+            corner = [min(p[k] for p in places.values() if p) for k in range(len(strides))]
+            if any(p is None for p in places.values()):
+                continue
+            distances = {a: tuple(x - c for x, c in zip(p, corner, strict=True)) for a, p in places.items() if p}
+            if max(d for distance in distances.values() for d in distance) > MAX_SHIFT:
+                continue
+            first = min(accesses, key=lambda a: a.offset)
+            origin = first.offset - sum(d * s for d, s in zip(distances[first], strides, strict=True))
+            for access, distance in distances.items():
+                staged[u, access] = (Access(origin, strides), distance)
+        return staged
+
+    def _is_arithmetic(self, v: int) -> bool:
+        """Whether computing a value at points that nobody reads does no harm."""
+        stack, seen = [v], {v}
+        while stack:
+            u = stack.pop()
+            if self.values[u].primitive in (GATHER, WRAP_INDEX):
+                return False
+            if u in self.stored and u != v:
+                continue
+            for o in self.values[u].operands:
+                if o not in seen:
+                    seen.add(o)
+                    stack.append(o)
+        return True
+
+    def _place(self, value: Value, access: Access) -> Shape | None:
+        """Where a walk that steps through `value` axis by axis begins, along each axis of the domain."""
+        parts = decompose(access, self.domain.extents, value.shape)
+        if parts is None:
+            return None
+        start, steps = parts
+        axes = []
+        for step in steps:
+            moved = [k for k, s in enumerate(step) if s]
+            if len(moved) != 1 or step[moved[0]] != 1 or moved[0] in axes:
+                return None
+            axes.append(moved[0])
+        return tuple(start[k] for k in axes)
 
     # --- values ------------------------------------------------------------------------------------
 
@@ -123,11 +198,30 @@ class Lowering:
         return self._value(o, access)
 
     def _value(self, v: int, access: Access) -> int:
-        value = self.values[v]
         key = (v, access)
-        found = self.known.get(key)
-        if found is not None:
-            return found
+        found = self.computed.get(key)
+        if found is None:
+            if key in self.staged:
+                origin, distance = self.staged[key]
+                corner = self._corner(v, origin)
+                found = self._emit(Instr("shift", self.values[v].dtype, (corner,), distance))
+            else:
+                found = self._compute(v, access)
+            self.computed[key] = found
+        return found
+
+    def _corner(self, v: int, origin: Access) -> int:
+        """A staged value where its first reader is. What it is computed from is not staged itself."""
+        found = self.corners.get((v, origin))
+        if found is None:
+            staged, self.staged = self.staged, {}
+            computed, self.computed = self.computed, self.corners
+            found = self.corners[v, origin] = self._compute(v, origin)
+            self.staged, self.computed = staged, computed
+        return found
+
+    def _compute(self, v: int, access: Access) -> int:
+        value = self.values[v]
         mine = v in self.step.members and access == self._native(v)
         if value.primitive is LEAF or (v in self.stored and v not in self.step.members):
             operand = self._operand(v, output=False)
@@ -159,7 +253,6 @@ class Lowering:
             result = self._emit(Instr(value.primitive.name, value.dtype, args, value.attrs))
             if value.primitive is WRAP_INDEX:
                 self.faults[result] = value.position
-        self.known[key] = result
         return result
 
     def _scalar(self, v: int) -> int:
@@ -220,7 +313,10 @@ class Lowering:
 
     def _finish(self, sinks: list[int]) -> LoweredKernel:
         walks = [access.strides for _, access in self.accesses] + [walk.strides for walk in self.indices]
-        axes = _merged_axes(self.domain, walks, self._axis_order())
+        moved = {
+            k for i in self.body if i.op == "shift" for k, distance in enumerate(i.attrs) if distance
+        }
+        axes = _merged_axes(self.domain, walks, self._axis_order(), moved)
         parallel = sum(1 for axis in axes if not self.domain.reduced[axis.members[-1]])
         extents = tuple(axis.extent for axis in axes)
         strides = [tuple(walk[axis.members[-1]] for axis in axes) for walk in walks]
@@ -238,6 +334,12 @@ class Lowering:
                 else:
                     leaders[operand, strides[n]].append(n)
             accesses.append(KernelAccess(operand, layout, anchor, delta))
+        self.body = [
+            Instr(i.op, i.dtype, i.args, tuple(i.attrs[axis.members[-1]] for axis in axes))
+            if i.op == "shift"
+            else i
+            for i in self.body
+        ]
         body = self._expand_indices(strides[len(self.accesses) :])
         operands = []
         inputs = 0
@@ -328,14 +430,16 @@ class _Axis:
     members: list[int]  # axes of the domain, outermost first
 
 
-def _merged_axes(domain: Domain, walks: list[tuple[int, ...]], order: list[int]) -> list[_Axis]:
-    """Neighbouring axes that every access walks as one are one."""
+def _merged_axes(
+    domain: Domain, walks: list[tuple[int, ...]], order: list[int], moved: set[int]
+) -> list[_Axis]:
+    """Neighbouring axes that every access walks as one are one, but for those that a shift moves along."""
     axes: list[_Axis] = []
     for k in order:
         if axes:
             last = axes[-1]
             outer = last.members[-1]
-            if domain.reduced[outer] == domain.reduced[k] and all(
+            if moved.isdisjoint((outer, k)) and domain.reduced[outer] == domain.reduced[k] and all(
                 walk[outer] == walk[k] * domain.extents[k] for walk in walks
             ):
                 last.members.append(k)

@@ -73,11 +73,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps in execution order and the values that are written to memory."""
+    """Steps in execution order, the values that are written to memory, and what computing each one again costs."""
 
     graph: Graph
     steps: tuple[Step, ...]
     stored: frozenset[int]
+    cost: tuple[float, ...]
+    stages_shifts: bool
 
 
 class Scheduler:
@@ -105,7 +107,13 @@ class Scheduler:
             if self._is_computed(v):
                 self._place(v)
         self._choose_stored()
-        return Schedule(self.graph, self._ordered(), frozenset(self.stored))
+        return Schedule(
+            self.graph,
+            self._ordered(),
+            frozenset(self.stored),
+            tuple(self.cost),
+            self.backend.stages_shifts,
+        )
 
     # --- what must be in memory, and what recomputation costs ---------------------------------------
 

@@ -114,6 +114,28 @@ def test_passes(extents: tuple[int, ...], reduced: int, along_rows: bool, level:
     check(tape, [None, *every, *(t._replace(keep=False) for t in every)], tolerance=2e-5, level=level)
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("character", ["?", "b", "e", "f", "E"])
+@pytest.mark.parametrize("channels", [2, 3, 5])
+def test_short_axes(character: str, channels: int, level: str) -> None:
+    """Pixels reduced over their channels, channels over the pixels, and both."""
+    dtype = dtype_of(character)
+    for n in (1, 7, 64, 300):
+        for extents, strides, reduced in (
+            ((n, channels), (channels, 1), 1),
+            ((channels, n), (1, channels), 1),
+            ((4, n, channels), (n * channels, channels, 1), 2),
+        ):
+            tape = Tape(extents, reduced)
+            x = tape.load(dtype, strides)
+            for how in KINDS[character][:2]:
+                tape.store(tape.emit("reduce", dtype, (x,), (how,)), tape.outer())
+            if dtype.kind in "fV" or len(extents) == 2:
+                top = tape.emit("reduce", dtype, (x,), ("max",))
+                tape.store(tape.emit("max", dtype, (x, top)), strides)
+            check(tape, tolerance=TOLERANCE.get(dtype.itemsize, 0), seed=n, level=level)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_kernels(seed: int) -> None:
     generator = np.random.default_rng(seed)

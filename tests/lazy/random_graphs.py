@@ -28,7 +28,10 @@ class AnyBackend:
 
     name = "any"
 
-    def __init__(self, max_instructions: int = 30, max_operands: int = 12) -> None:
+    def __init__(
+        self, max_instructions: int = 30, max_operands: int = 12, stages_shifts: bool = True
+    ) -> None:
+        self.stages_shifts = stages_shifts
         self.max_instructions = max_instructions
         self.max_operands = max_operands
 
