@@ -6,6 +6,7 @@ _graph.set_errors(errors.ShapeError, errors.IndexOutOfBounds)
 
 # Each family enters its operations when it is imported; nothing else lists them.
 from . import (  # noqa: E402
+    accumulation,
     creation,
     einsum,
     gathering,
@@ -14,6 +15,7 @@ from . import (  # noqa: E402
     joining,
     linalg,
     matmul,
+    parts,
     random,
     reduction,
     selection,
@@ -24,6 +26,7 @@ from . import (  # noqa: E402
 )
 
 __all__ = [
+    "accumulation",
     "creation",
     "einsum",
     "gathering",
@@ -32,6 +35,7 @@ __all__ = [
     "joining",
     "linalg",
     "matmul",
+    "parts",
     "random",
     "reduction",
     "selection",

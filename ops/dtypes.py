@@ -102,7 +102,8 @@ def supported(dtype: Dtype, operation: str) -> Dtype:
         if dtype not in _KNOWN:
             if dtype.kind == "c":
                 raise DtypeError(
-                    f"[{operation}] expected a real dtype (complex ones are not supported yet), given {dtype.name}"
+                    f"[{operation}] expected a real dtype (complex ones are not supported yet), "
+                    f"given {dtype.name}"
                 )
             raise DtypeError(f"[{operation}] expected one of {', '.join(DTYPES)}, given dtype {dtype}")
     return dtype

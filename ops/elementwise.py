@@ -416,6 +416,7 @@ def binary_primitive(
             try:
                 made = binary(primitive, y, x, result)
             except ShapeError as error:
+                broadcast_shapes(name, np.shape(x), np.shape(y))  # the shapes in the user's order
                 raise error.of(name) from None
             if made is not NotImplemented:
                 return made

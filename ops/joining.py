@@ -64,7 +64,7 @@ def _common(name: str, tensors: list[Any], dtype: Any, casting: str) -> list[Any
         raise ArgumentError(f"[{name}] expected at least one tensor, given none")
     common = dtypes.result_type(*tensors) if dtype is None else dtypes.as_dtype(dtype, name)
     for t in tensors:
-        if not dtypes.can_cast(t.dtype, common, casting) and dtype is not None:
+        if dtype is not None and not dtypes.can_cast(t.dtype, common, casting):
             raise ArgumentError(
                 f"[{name}] expected dtypes that cast to {common.name} under the rule {casting!r}, "
                 f"given {t.dtype.name}"

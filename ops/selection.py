@@ -23,8 +23,8 @@ from .arguments import (
 )
 from .dtypes import is_float, is_integer
 from .elementwise import binary, select, unary
-from .errors import ArgumentError, CastingError, ShapeError
-from .host import values
+from .errors import ArgumentError, CastingError, DtypeError, ShapeError
+from .host import call, host_function, values
 from .primitives import BOOL
 from .registry import case, find, operation
 from .storage import assign, copy
@@ -75,7 +75,7 @@ def astype(x: Any, dtype: Any, /, casting: str = "unsafe", copy: bool = True) ->
     """
     x = as_tensor(x, "astype")
     wanted = dtypes.as_dtype(dtype, "astype")
-    if not dtypes.can_cast(x.dtype, wanted, casting):
+    if casting != "unsafe" and not dtypes.can_cast(x.dtype, wanted, casting):
         raise CastingError(
             f"[astype] expected a dtype to which {x.dtype.name} casts under the rule {casting!r}, "
             f"given {wanted.name}"
@@ -342,6 +342,41 @@ def array_equiv(x: Any, y: Any, /) -> bool:
     except ShapeError:
         return False
     return bool(values(binary(p.EQ, a, b, BOOL)).all())
+
+
+@operation(np.ldexp, cases=(case((3, 5), np.arange(-2, 3)),), dtypes="f")
+def ldexp(x: Any, exponent: Any, /, out: Any = None) -> Tensor:
+    """x times 2 to a whole power, exactly.
+
+    Parameters
+    ----------
+    x : tensor or array-like
+        Whole numbers become the default float.
+    exponent : tensor or array-like of integers
+    out : tensor, optional
+
+    Returns
+    -------
+    tensor
+        Of x's float dtype.
+    """
+    x, power = as_tensor(x, "ldexp"), as_tensor(exponent, "ldexp")
+    if not is_integer(power.dtype):
+        raise DtypeError(f"[ldexp] expected integers for exponent, given {power.dtype.name}")
+    x = cast(x, dtypes.floating(x.dtype))
+    shape = broadcast_shapes("ldexp", x.shape, power.shape)
+    return deliver(call("scaled_by_power", (x, power), shape, x.dtype), out, "ldexp")
+
+
+@host_function
+def scaled_by_power(x: Any, exponent: Any) -> Any:
+    return np.ldexp(x, np.clip(exponent, -(2**30), 2**30).astype(np.int32)).astype(x.dtype)
+
+
+@operation(method=True, public=False)
+def fill(x: Any, value: Any, /) -> None:
+    """Write one number to every element, cast to the tensor's dtype."""
+    assign(x, as_tensor(value, "fill"), operation="fill")
 
 
 @operation(np.real, cases=(case((3, 5)),))

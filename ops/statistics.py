@@ -9,13 +9,14 @@ import numpy as np
 
 from . import dtypes
 from . import primitives as p
+from .accumulation import cumprod, cumsum
 from .arguments import Axes, Tensor, as_axes, as_tensor, cast
 from .dtypes import is_float
 from .elementwise import binary, select, unary
 from .errors import ArgumentError
 from .host import call, host_function
 from .primitives import BOOL
-from .reduction import argmax, argmin, cumprod, cumsum, max, mean, min, prod, sum, variance
+from .reduction import argmax, argmin, max, mean, min, prod, sum, variance
 from .registry import case, operation
 from .selection import deliver
 

@@ -276,8 +276,7 @@ def lcm(x: Any, y: Any) -> Any:
     return np.lcm(x, y)
 
 
-# --- parts of floats
-# -----------------------------------------------------------------------------------------
+# --- parts of floats ------------------------------------------------------------------------------
 @lowered("sign", NUMBER, np.sign, "-1, 0 or 1 as x is negative, zero or positive; NaN where it is NaN.")
 def _sign(x: Any) -> Any:
     positive = binary(p.LT, 0, x, BOOL)

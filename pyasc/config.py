@@ -30,7 +30,7 @@ _SETTINGS: dict[str, Setting] = {
     "fast_math": Setting(False, "let kernels reorder and contract float arithmetic"),
     "eager": Setting(False, "evaluate after each operation, for debugging"),
     "interpret": Setting(False, "run every primitive by its NumPy meaning instead of compiling"),
-    "max_pending_nodes": Setting(4096, "evaluate when more operations than this are pending", least=1),
+    "max_pending_nodes": Setting(1024, "evaluate when more operations than this are pending", least=1),
     "max_pending_bytes": Setting(4096 * _MIB, "evaluate when pending results are larger than this", least=1),
     "memory_limit": Setting(0, "bytes that tensors may use; 0 is no limit"),
     "threads": Setting(0, "threads that run kernels; 0 is one for each core this process may use"),

@@ -13,6 +13,7 @@ from .backend import _runtime
 from .dispatch import array_function, array_ufunc
 from .ops import _graph, registry
 from .ops._graph import TensorBase
+from .ops.arguments import broadcast_shapes
 from .ops.elementwise import takes
 from .ops.errors import ArgumentError, DtypeError, ShapeError, TracingError
 from .ops.host import from_array, set_crossings
@@ -120,6 +121,10 @@ class Tensor(TensorBase):
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers, a single one for no axes. A sync point."""
         return self.numpy().tolist()
+
+    def tobytes(self) -> bytes:
+        """The values' bytes in C order. A sync point."""
+        return self.numpy().tobytes()
 
     def item(self, *index: int) -> Any:
         """One value as a Python number. A sync point.
@@ -310,6 +315,7 @@ def _operators(entry: Operation) -> Iterator[tuple[str, Callable[..., Any]]]:
             try:
                 return record(primitive, other, self, result)
             except ShapeError as error:
+                broadcast_shapes(entry.name, self.shape, np.shape(other))  # in the user's order
                 raise error.of(entry.name) from None
 
         reflected = forward  # a comparison has none

@@ -165,6 +165,11 @@ def _bytes(element: ir.Type) -> int:
     return element_bits(element) // 8
 
 
+def _has_masks(nest: Nest, size: int) -> bool:
+    """Whether the target loads and stores elements of so many bytes under a mask."""
+    return nest.target.has_avx512 or (nest.target.register_bits == 256 and size >= 4)
+
+
 def _masks(nest: Nest, scope: Scope, from_end: bool) -> ir.Value:
     assert scope.count is not None and scope.mask is not None
     return nest.lane_mask(scope.count, from_end=True) if from_end else scope.mask
@@ -181,7 +186,7 @@ def load_vector(
         place = b.gep(place, [i64(1 - nest.lanes)], source_etype=element)
     if scope.count is None:
         return b.load(place, align=size, typ=vector)
-    if nest.target.has_avx512:
+    if _has_masks(nest, size):
         mask = _masks(nest, scope, from_end)
         return nest.emitter.intrinsic(
             f"llvm.masked.load.{suffix(vector)}.p0", vector, place, mask, zero(vector)
@@ -210,7 +215,7 @@ def store_vector(
         written = b.store(vector, place, align=size * nest.lanes if stream else size)
         if stream:
             written.set_metadata("nontemporal", nest.module.add_metadata([ir.Constant(I32, 1)]))
-    elif nest.target.has_avx512:
+    elif _has_masks(nest, size):
         mask = _masks(nest, scope, from_end)
         name = f"llvm.masked.store.{suffix(vector.type)}.p0"
         nest.emitter.intrinsic(name, ir.VoidType(), vector, place, mask)

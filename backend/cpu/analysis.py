@@ -85,6 +85,8 @@ class Analysis:
                 bits |= sum(1 << k for k, c in enumerate(layout) if c != Stride.ZERO)
             elif instr.op == "index":
                 bits |= 1 << instr.attrs[0]
+            elif instr.op == "shift":
+                bits = self.parallel_axes  # read from a tile
             elif instr.op == "reduce":
                 bits &= self.parallel_axes
                 passes += 1

@@ -24,6 +24,7 @@ from .elementwise import Elementwise
 from .nest import Nest
 from .rows import Rows
 from .split import Split
+from .staging import unshifted, unshifted_binding
 from .target import Target
 from .tuning import Tuning, choose
 from .units import Strategy
@@ -42,21 +43,21 @@ class Compiled:
     ----------
     kernel : Kernel
     tuning : Tuning
-    target : Target
+    backend : CPU
     code : bytes
         An object file with the functions ``phase0``, ``phase1``, …
     """
 
-    def __init__(self, kernel: Kernel, tuning: Tuning, target: Target, code: bytes) -> None:
+    def __init__(self, kernel: Kernel, tuning: Tuning, backend: CPU, code: bytes) -> None:
         self.kernel = kernel
         self.tuning = tuning
-        self._target = target
-        self._code = _Code(kernel, tuning, target)
+        self._backend = backend
+        self._code = _Code(kernel, tuning, backend.target)
         self._addresses = _link(code, self._code.strategy.phases)
 
     def fits(self, binding: Binding) -> bool:
-        """Whether the strides are those that the kernel was tuned for."""
-        return self._code.fits(binding)
+        """Whether the strides, and the backend's options, are those that the kernel was tuned for."""
+        return self.tuning.contract == self._backend.fast_math and self._code.fits(binding)
 
     def bind(self, binding: Binding) -> Launch:
         """The launch for these sizes.
@@ -76,8 +77,7 @@ class Compiled:
             if form == "llvm":
                 return str(self._code.module())
             if form == "asm":
-                machine = self._target.machine()
-                return str(machine.emit_assembly(_optimised(self._code.module(), machine)))
+                return self._backend.assembly(self.kernel, self.tuning)
         raise ValueError(f"[source] Expected 'llvm' or 'asm', given {form!r}.")
 
 
@@ -85,8 +85,9 @@ class _Code:
     """The strategy for a kernel, with the order of its integer arguments."""
 
     def __init__(self, kernel: Kernel, tuning: Tuning, target: Target) -> None:
-        self.original = kernel
-        self.written_out = unrolled(kernel, *tuning.unrolled) if tuning.unrolled else kernel
+        self.given = kernel
+        self.original = unshifted(kernel) if tuning.unshifted else kernel
+        self.written_out = unrolled(self.original, *tuning.unrolled) if tuning.unrolled else self.original
         self.kernel = with_axis(self.written_out)
         self.tuning = tuning
         self.target = target
@@ -126,6 +127,8 @@ class _Code:
 
     def _without_short_axis(self, binding: Binding) -> Binding:
         """The binding of the kernel that is compiled."""
+        if self.tuning.unshifted:
+            binding = unshifted_binding(self.given, binding)
         if self.tuning.unrolled:
             binding = unrolled_binding(self.original, binding, self.tuning.unrolled[0])
         return binding_with_axis(self.written_out, binding)
@@ -215,15 +218,21 @@ class CPU:
     ----------
     target : Target, optional
         Where omitted, this processor.
+
+    Attributes
+    ----------
+    fast_math : bool
+        Whether a multiplication and an addition may become one instruction that rounds once.
     """
 
     name = "cpu"
     max_instructions = 640
     max_operands = 24
-    stages_shifts = False
+    stages_shifts = True
 
     def __init__(self, target: Target | None = None) -> None:
         self._target = target
+        self.fast_math = False
 
     @cached_property
     def target(self) -> Target:
@@ -250,7 +259,7 @@ class CPU:
         """Compile a kernel; also the object code from which `load` restores it."""
         assert isinstance(tuning, Tuning)
         code = _compile(kernel, tuning, self.target)
-        return Compiled(kernel, tuning, self.target, code), code
+        return Compiled(kernel, tuning, self, code), code
 
     def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Compiled:
         """Restore what `compile` produced.
@@ -261,8 +270,15 @@ class CPU:
             If the bytes are not an object file with the kernel's functions.
         """
         assert isinstance(tuning, Tuning)
-        return Compiled(kernel, tuning, self.target, code)
+        return Compiled(kernel, tuning, self, code)
+
+    def assembly(self, kernel: Kernel, tuning: Tuning) -> str:
+        """The assembly of a kernel, also for a processor that this is not."""
+        with _lock:
+            machine = self.target.machine()
+            module = _Code(kernel, tuning, self.target).module()
+            return str(machine.emit_assembly(_optimised(module, machine)))
 
     def tune(self, kernel: Kernel, binding: Binding) -> Tuning:
         """The choices made for representative sizes."""
-        return choose(kernel, binding, self.target)
+        return choose(kernel, binding, self.target)._replace(contract=self.fast_math)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from ..ir import Binding, Kernel
-from . import access, transpose
+from . import access, staging, transpose
 from .analysis import Analysis
 from .constants import i64
 from .emitter import I64
@@ -97,22 +97,27 @@ class Elementwise:
     """One phase over blocks of the parallel axes."""
 
     phases: tuple[str, ...] = ("phase0",)
-    names: tuple[str, ...] = Blocks.NAMES
 
     def __init__(self, kernel: Kernel, tuning: Tuning) -> None:
         self.kernel = kernel
+        self.names = (*Blocks.NAMES, *staging.names(kernel))
         self.tuning = tuning
         self.analysis = Analysis(kernel)
 
     def emit(self, begin: Callable[..., Nest]) -> None:
         nest = begin(self.phases[0])
-        instructions = self.analysis.closure(self.analysis.stores)
-        nest.start(accesses_of(self.kernel, instructions))
-        depths = Depths(nest, instructions)
-        nest.emit([nest.root], depths.at[0])
+        instructions = self.analysis.closure(self.analysis.stores, stop=staging.shifts(self.kernel))
+        tape = self.analysis.closure(staging.staged(self.kernel))
+        nest.start(accesses_of(self.kernel, [*instructions, *tape]))
+        depths, ahead = Depths(nest, instructions), Depths(nest, tape)
+        nest.emit([nest.root], [*ahead.at[0], *depths.at[0]])
         with nest.loop(nest.begin, nest.end, i64(1)) as unit:
             ranges = unit_ranges(nest, unit.index)
-            with each_row(nest, depths, ranges) as scope:
+
+            def fill(scope: Scope) -> None:
+                staging.fill(nest, scope, ranges, ahead.at, lanes_loop)
+
+            with each_row(nest, depths, ranges, fill if tape else None) as scope:
                 inside = depths.at[3]
                 if inside:
                     lanes_loop(nest, scope, *ranges.lane, inside, lambda scopes: nest.emit(scopes, inside))
@@ -123,7 +128,11 @@ class Elementwise:
         chunk, rows = LANE_CHUNK, elements
         if self.tuning.packed:
             chunk, rows = transpose.LANES, transpose.ROWS
+        elif staging.staged(self.kernel):
+            chunk, rows = staging.sizes(self.kernel, self.tuning)
+            elements = chunk * rows
         sizes = Blocks.choose(binding, self.kernel.parallel, self.tuning, elements, chunk, rows)
         units = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
         own = transpose.scratch(self.kernel, self.tuning)
-        return Bound(sizes, ((units, 1),), 0, own)
+        tiles, tile_bytes = staging.bind(self.kernel, self.tuning, sizes["lane_chunk"], sizes["row_block"])
+        return Bound(sizes | tiles, ((units, 1),), 0, max(own, tile_bytes))

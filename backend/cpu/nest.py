@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from ..ir import Instr, Kernel, Stride
-from . import access, primitives
+from . import access, primitives, staging
 from .analysis import Analysis, interleaved_stores
 from .constants import POINTER, i64, poison, splat
 from .emitter import I1, I8, I32, I64, Emitter
@@ -136,6 +136,7 @@ class Nest:
         self._scope = Scope()
         self.emitter = Emitter(self.b, module, self.lanes, target, self._fault)
         self._instruction = 0
+        self.tile: tuple[ir.Value, ir.Value] | None = None  # the first row and lane of the unit's tiles
         self.streams = False
         self.root = Scope()
 
@@ -363,6 +364,8 @@ class Nest:
                 return self.constant(instr.attrs[0], instr.dtype)
             case "index":
                 return self._position(scope, instr.attrs[0])
+            case "shift":
+                return staging.load(self, scope, instr)
         args = [scope.env[a] for a in instr.args]
         return self.primitive(
             scope, instr.op, instr.dtype, args, [self.kernel.body[a].dtype for a in instr.args], instr.attrs
@@ -378,7 +381,10 @@ class Nest:
         attrs: tuple[Any, ...] = (),
     ) -> ir.Value:
         self._scope = scope
-        return primitives.emit(self.emitter, op, dtype, args, dtypes, attrs)
+        value = primitives.emit(self.emitter, op, dtype, args, dtypes, attrs)
+        if self.tuning.contract and op in ("add", "sub", "mul") and value.opname in ("fadd", "fsub", "fmul"):
+            value.flags = ["contract"]
+        return value
 
     def _scalar(self, instr: Instr) -> ir.Value:
         element = primitives.memory_type(instr.dtype)

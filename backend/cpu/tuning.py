@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ...ops.primitives import PRIMITIVES
 from ..ir import Binding, Kernel, Stride
 from .analysis import Analysis, binding_with_axis, interleaved_stores, with_axis
+from .staging import border, shifts, unshifted, unshifted_binding
 from .target import Target
 from .unroll import can_unroll, unrolled, unrolled_binding
 
@@ -39,6 +40,10 @@ class Tuning(NamedTuple):
         Whether expensive values are kept in scratch memory between passes over a row.
     unrolled : (int, int) or None
         An axis that is written out, and its extent; the other fields are those of the kernel without it.
+    contract : bool
+        Whether a multiplication and an addition may become one instruction that rounds once.
+    unshifted : bool
+        Whether shifted values are written out for each reader; the other fields are those of that kernel.
     """
 
     strategy: str
@@ -52,6 +57,8 @@ class Tuning(NamedTuple):
     split: int = -1
     keep: bool = True
     unrolled: tuple[int, int] | None = None
+    contract: bool = False
+    unshifted: bool = False
 
     def stride(self, anchor: int) -> int | None:
         return next((s for a, s in self.strides if a == anchor), None)
@@ -80,6 +87,17 @@ _KEPT_BYTES = 256 << 10
 
 def choose(kernel: Kernel, binding: Binding, target: Target) -> Tuning:
     """Choose for representative sizes."""
+    if shifts(kernel):
+        tuning = _choose(kernel, binding, target)
+        tiled = (tuning.lane, tuning.row)
+        kept = unrolled(kernel, *tuning.unrolled) if tuning.unrolled else kernel
+        if all(k in tiled or not border(kept, k) for k in range(kept.rank)):
+            return tuning
+        return _choose(unshifted(kernel), unshifted_binding(kernel, binding), target)._replace(unshifted=True)
+    return _choose(kernel, binding, target)
+
+
+def _choose(kernel: Kernel, binding: Binding, target: Target) -> Tuning:
     best = _Choice(with_axis(kernel), binding_with_axis(kernel, binding), target)
     chosen, cost = best.tuning(), best.cost()
     for axis in range(kernel.rank):
@@ -199,7 +217,7 @@ class _Choice:
         """The axis along which an operand's neighbours lie, if it should be transposed to lie along the lanes."""
         kernel, extents = self.kernel, self.binding.extents
         layout = kernel.accesses[access].layout
-        if kernel.reduced or layout[lane] != Stride.ANY or extents[lane] < self.width // 2:
+        if kernel.reduced or shifts(kernel) or layout[lane] != Stride.ANY or extents[lane] < self.width // 2:
             return None
         if self._is_span(access, lane):
             return None

@@ -134,8 +134,13 @@ class Depths:
 
 
 @contextmanager
-def each_row(nest: Nest, depths: Depths, ranges: Ranges) -> Iterator[Scope]:
-    """Loops over the outer positions and rows of a unit; the body is emitted where this yields."""
+def each_row(
+    nest: Nest, depths: Depths, ranges: Ranges, before: Callable[[Scope], None] | None = None
+) -> Iterator[Scope]:
+    """Loops over the outer positions and rows of a unit; the body is emitted where this yields.
+
+    `before` emits what comes between the two loops.
+    """
     axes = loop_axes(nest.kernel.parallel, nest.tuning)
     at_unit = nest.root.child()
     if nest.lane_axis < nest.kernel.parallel:
@@ -151,6 +156,8 @@ def each_row(nest: Nest, depths: Depths, ranges: Ranges) -> Iterator[Scope]:
         if nest.tuning.packed:
             scope = scope.child()
             transpose.pack(nest, scope, ranges)
+        if before is not None:
+            before(scope)
         if nest.tuning.row >= 0:
             row = loops.enter_context(nest.loop(*ranges.row, i64(1)))
             scope = nest.enter(scope, nest.tuning.row, row.index)

@@ -20,7 +20,7 @@ FLOAT32 = np.dtype(np.float32)
 
 def can_unroll(kernel: Kernel, axis: int) -> bool:
     """Whether another axis is left for the lanes, and no position along this one is asked for."""
-    if kernel.rank == 1:
+    if kernel.rank == 1 or any(i.op == "shift" and i.attrs[axis] for i in kernel.body):
         return False
     positions = any(i.op == "reduce" and i.attrs[0] in ("argmax", "argmin") for i in kernel.body)
     return axis < kernel.parallel or not positions
@@ -61,6 +61,8 @@ def unrolled(kernel: Kernel, axis: int, extent: int) -> Kernel:
                 (a,) = instr.attrs
                 along = kernel.accesses[a].layout[axis] != Stride.ZERO
                 copy = replace(copy, attrs=(number[a, position if along else 0],))
+            elif instr.op == "shift":
+                copy = replace(copy, attrs=instr.attrs[:axis] + instr.attrs[axis + 1 :])
             elif instr.op == "index" and instr.attrs[0] == axis:
                 copy = Instr("const", np.dtype(np.int64), (), (position,))
             elif instr.op == "index" and instr.attrs[0] > axis:

@@ -5,6 +5,7 @@
 
 #include "buffer.hpp"
 #include "executor.hpp"
+#include "object.hpp"
 #include "threads.hpp"
 
 namespace py = pybind11;
@@ -84,6 +85,20 @@ void set_threads(int count) {
     Threads::instance().set_count(count);
 }
 
+// The block of an object linked for an address and given symbols, and where its functions are.
+py::tuple link_object(const py::bytes& code, const std::vector<std::string>& names, uint64_t address,
+                      const std::map<std::string, uint64_t>& symbols) {
+    const Object object{std::string_view(code)};
+    std::vector<uint64_t> functions;
+    for (const std::string& name : names) functions.push_back(object.function(name));
+    std::string block(object.size(), '\0');
+    object.link(block.data(), address, [&](const char* name) {
+        const auto found = symbols.find(name);
+        return found == symbols.end() ? 0 : found->second;
+    });
+    return py::make_tuple(py::bytes(block), functions);
+}
+
 }  // namespace
 
 }  // namespace pyasc
@@ -104,6 +119,15 @@ PYBIND11_MODULE(_runtime, m) {
     m.def("set_threads", &set_threads, "count"_a);
     m.def("threads", [] { return Threads::instance().count(); });
     m.def("set_fault_handler", &set_fault_handler, "handler"_a);
+    py::register_exception<ObjectError>(m, "ObjectError", PyExc_ValueError);
+    py::class_<Code>(m, "Code").def_property_readonly("addresses", &Code::addresses);
+    m.def(
+        "load_object",
+        [](const py::bytes& code, const std::vector<std::string>& names) {
+            return std::make_unique<Code>(std::string_view(code), names);
+        },
+        "code"_a, "names"_a);
+    m.def("link_object", &link_object, "code"_a, "names"_a, "address"_a, "symbols"_a);
     py::class_<Program>(m, "Program")
         .def(py::init<uint32_t, uint32_t, const std::vector<uint32_t>&>(), "inputs"_a, "slots"_a, "outputs"_a)
         .def("allocate", &Program::allocate, "slot"_a, "nbytes"_a)

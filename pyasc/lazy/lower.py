@@ -122,12 +122,14 @@ class Lowering:
         for (u, strides), accesses in requests.items():
             if len(accesses) < 2 or 0 in strides:
                 continue
-            places = {a: self._place(self.values[u], a) for a in accesses}
-            corner = [min(p[k] for p in places.values() if p) for k in range(len(strides))]
-            if any(p is None for p in places.values()):
+            places = {a: place for a in accesses if (place := self._place(self.values[u], a)) is not None}
+            if len(places) < len(accesses) or len({fixed for _, fixed in places.values()}) > 1:
                 continue
-            distances = {a: tuple(x - c for x, c in zip(p, corner, strict=True)) for a, p in places.items() if p}
-            if max(d for distance in distances.values() for d in distance) > MAX_SHIFT:
+            corner = [min(start[k] for start, _ in places.values()) for k in range(len(strides))]
+            distances = {
+                a: tuple(s - c for s, c in zip(start, corner, strict=True)) for a, (start, _) in places.items()
+            }
+            if not strides or max(map(max, distances.values())) > MAX_SHIFT:
                 continue
             first = min(accesses, key=lambda a: a.offset)
             origin = first.offset - sum(d * s for d, s in zip(distances[first], strides, strict=True))
@@ -150,8 +152,11 @@ class Lowering:
                     stack.append(o)
         return True
 
-    def _place(self, value: Value, access: Access) -> Shape | None:
-        """Where a walk that steps through `value` axis by axis begins, along each axis of the domain."""
+    def _place(self, value: Value, access: Access) -> tuple[Shape, Shape] | None:
+        """Where a walk that steps through `value` axis by axis begins.
+
+        Along each axis of the domain, and along the axes of the value that it does not move on.
+        """
         parts = decompose(access, self.domain.extents, value.shape)
         if parts is None:
             return None
@@ -162,7 +167,7 @@ class Lowering:
             if len(moved) != 1 or step[moved[0]] != 1 or moved[0] in axes:
                 return None
             axes.append(moved[0])
-        return tuple(start[k] for k in axes)
+        return tuple(start[k] for k in axes), tuple(s for k, s in enumerate(start) if k not in axes)
 
     # --- values ------------------------------------------------------------------------------------
 

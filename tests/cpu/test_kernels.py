@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from kernel_tape import Tape, backend, check
+from kernel_tape import Tape, backend, check, compiled, launch
 from pyasc.backend.cpu.tuning import Tuning
 
 Dtype = np.dtype[Any]
@@ -189,3 +189,163 @@ def test_random_kernels(seed: int) -> None:
     tape, scalars = random_kernel(generator)
     level = LEVELS[seed % len(LEVELS)]
     check(tape, [None, any_tuning(tape, generator, level)], scalars, seed=seed, level=level)
+
+
+# --- gathers, positions, stores at several depths ------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["?", "i2", "f4", "f8"])
+def test_gather(dtype: str, level: str) -> None:
+    generator = np.random.default_rng(0)
+    for m, n in ((1, 1), (3, 17), (40, 33), (2, 300)):
+        tape = Tape((m, n))
+        table = tape.operand(dtype)
+        tape.sizes[table] = 500
+        at = tape.access(table, (0, 0), 100)
+        anywhere = tape.load("i8")  # each lane elsewhere
+        rows = tape.load("i8", (1, 0))  # one place for each row
+        column = tape.emit("index", "i8", (), (1,))
+        row_start = tape.emit("mul", "i8", (rows, tape.scalar("i8")))
+        along = tape.emit("add", "i8", (row_start, column))  # neighbours from a place on
+        gathers = [tape.emit("gather", dtype, (i,), (at,)) for i in (anywhere, rows, along)]
+        total = tape.emit("max", dtype, (tape.emit("max", dtype, gathers[:2]), gathers[2]))
+        tape.store(total)
+        indices = {1: generator.integers(0, 400, m * n), 2: generator.integers(0, 100, m)}
+        plain = Tuning("elementwise", 1, 0, lanes(np.dtype(dtype), level), 2)
+        tunings = [None, plain, plain._replace(unroll=0), plain._replace(lane=0, row=1)]
+        check(tape, tunings, [1], inputs=indices, level=level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("n", [1, 5, 16, 37, 1000])
+def test_index_fault(n: int, level: str) -> None:
+    tape = Tape((n,))
+    index, size = tape.load("i8"), tape.scalar("i8")
+    table = tape.operand("f4")
+    tape.sizes[table] = 50
+    wrapped = tape.emit("wrap_index", "i8", (index, size))
+    tape.store(tape.emit("gather", "f4", (wrapped,), (tape.access(table, (0,), 0),)))
+    good = np.random.default_rng(n).integers(-50, 50, n)
+    check(tape, scalars=[50], inputs={0: good}, level=level)
+    kernel, binding = tape.kernel(), tape.binding()
+    executable = compiled(backend(level), kernel, backend(level).tune(kernel, binding))
+    for value in (50, -51, 2**62, -(2**63)):
+        bad = good.copy()
+        bad[n // 2] = value
+        buffers = [bad, np.zeros(50, np.float32), np.zeros(n, np.float32)]
+        code, at_fault = launch(executable, binding, buffers, [50])
+        assert code != 0 and at_fault == value
+
+
+def test_store_at_outer_depths() -> None:
+    """Values that do not vary along an axis are written once for it."""
+    tape = Tape((5, 7, 300))
+    a, b, c = (tape.load("f4", s) for s in ((1, 0, 0), (7, 1, 0), (0, 0, 1)))
+    for value, strides in ((a, (1, 0, 0)), (b, (7, 1, 0)), (c, (0, 0, 1)), (tape.scalar("f4"), (0, 0, 0))):
+        tape.store(tape.emit("mul", "f4", (value, value)), strides)
+    tape.store(tape.emit("add", "f4", (tape.emit("add", "f4", (a, b)), c)))
+    every = [Tuning("elementwise", lane, row, 16, 2) for lane in range(3) for row in range(3) if row != lane]
+    check(tape, [None, *every], [3.0])
+
+
+def test_no_axes() -> None:
+    tape = Tape(())
+    tape.store(tape.emit("add", "f4", (tape.load("f4"), tape.scalar("f4"))))
+    check(tape, scalars=[2.5])
+
+
+def test_streaming_stores_of_any_alignment() -> None:
+    for n in (1, 15, 16, 100, 1023):
+        for first, second in ((0, 0), (1, 1), (3, 5), (15, 0)):
+            tape = Tape((3, n))
+            x = tape.load("f4")
+            for start, dtype in ((first, "f4"), (second, "u1")):
+                value = x if dtype == "f4" else tape.emit("cast", dtype, (x,))
+                at = tape.access(tape.operand(dtype, output=True), (n + 1, 1), start)
+                tape.emit("store", dtype, (value,), (at,))
+            check(tape, [Tuning("elementwise", 1, 0, 16, u, streaming=(1, 2)) for u in (1, 2)], seed=n)
+
+
+# --- what a backend promises ------------------------------------------------------------------------------
+
+
+def test_code_is_restored_and_refused() -> None:
+    tape = Tape((100,))
+    tape.store(tape.emit("exp", "f4", (tape.load("f4"),)))
+    kernel, binding = tape.kernel(), tape.binding()
+    cpu = backend()
+    tuning = cpu.tune(kernel, binding)
+    executable, code = cpu.compile(kernel, tuning)
+    restored = cpu.load(kernel, tuning, code)
+    x = np.linspace(-5, 5, 100, dtype=np.float32)
+    results = [np.zeros_like(x), np.zeros_like(x)]
+    for made, result in zip((executable, restored), results, strict=True):
+        launch(made, binding, [x, result])
+    np.testing.assert_array_equal(*results)
+    other = Tape((100,), 1)
+    other.store(other.emit("reduce", "f4", (other.load("f4"),), ("add",)), other.outer())
+    split = Tuning("rows", 1, 0, 16, 1, split=1)
+    for damaged in (b"", b"\x7fELF", code[: len(code) // 2], bytes(len(code))):
+        with pytest.raises(ValueError):
+            cpu.load(kernel, tuning, damaged)
+    with pytest.raises(ValueError):
+        cpu.load(other.kernel(), split, code)
+
+
+def test_promises_are_checked() -> None:
+    def picture(step: int, channels: int) -> Tape:
+        tape = Tape((50, channels))
+        tape.store(tape.emit("add", "u1", (tape.load("u1", (step * channels, step)), tape.load("u1", (0, 1)))))
+        return tape
+
+    cpu = backend()
+    tape = picture(2, 3)
+    executable, _ = cpu.compile(tape.kernel(), cpu.tune(tape.kernel(), tape.binding()))
+    assert executable.fits(tape.binding())
+    for other in (picture(3, 3), picture(2, 4)):
+        assert other.kernel().key == tape.kernel().key
+        assert not executable.fits(other.binding())
+        with pytest.raises(ValueError):
+            executable.bind(other.binding())
+
+
+def test_fast_math_contracts() -> None:
+    tape = Tape((100,))
+    product = tape.emit("mul", "f4", (tape.load("f4"), tape.load("f4")))
+    tape.store(tape.emit("add", "f4", (product, tape.load("f4"))))
+    kernel, binding = tape.kernel(), tape.binding()
+    cpu = type(backend())()
+    exact, _ = cpu.compile(kernel, cpu.tune(kernel, binding))
+    cpu.fast_math = True
+    assert not exact.fits(binding)
+    fast, _ = cpu.compile(kernel, cpu.tune(kernel, binding))
+    assert fast.fits(binding)
+    assert "contract" in fast.source("llvm") and "contract" not in exact.source("llvm")
+
+
+@pytest.mark.parametrize(
+    "triple, cpu, wanted",
+    [
+        ("aarch64-unknown-linux-gnu", "tsv110", ["fmul\tv", ".4s", "ldp\tq|ldr\tq"]),
+        ("x86_64-unknown-linux-gnu", "haswell", ["vmulps", "%ymm"]),
+        ("x86_64-unknown-linux-gnu", "x86-64", ["mulps", "%xmm"]),
+        ("x86_64-unknown-linux-gnu", "skylake-avx512", ["vmulps", "%zmm", "{%k1}"]),
+    ],
+)
+def test_assembly_for_other_processors(triple: str, cpu: str, wanted: list[str]) -> None:
+    from pyasc.backend.cpu.backend import CPU
+    from pyasc.backend.cpu.target import Target
+
+    other = CPU(Target.for_triple(triple, cpu))
+    for reduced in (0, 1):
+        tape = Tape((40, 1000), reduced)
+        product = tape.emit("mul", "f4", (tape.load("f4"), tape.load("f4", (0, 1))))
+        if reduced:
+            tape.store(tape.emit("reduce", "f4", (product,), ("add",)), tape.outer())
+        else:
+            tape.store(tape.emit("exp", "f4", (product,)))
+        kernel = tape.kernel()
+        assembly = other.assembly(kernel, other.tune(kernel, tape.binding()))
+        for pattern in wanted:
+            assert any(p in assembly for p in pattern.split("|")), pattern

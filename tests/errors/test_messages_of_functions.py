@@ -132,6 +132,7 @@ LAYOUT = [
     Mistake(ValueError, ("[matrix_transpose]", "(3,)"), lambda: pyasc.matrix_transpose(x(3))),
     Mistake(ValueError, ("[moveaxis]", "(0, 1)"), lambda: pyasc.moveaxis(x(*A), (0, 1), 0)),
     Mistake(ValueError, ("[rollaxis]", "5"), lambda: pyasc.rollaxis(x(*A), 0, 5)),
+    Mistake(TypeError, ("[ldexp]", "float32"), lambda: pyasc.ldexp(x(3), x(3))),
     Mistake(ValueError, ("[rot90]", "(3,)"), lambda: pyasc.rot90(x(3))),
     Mistake(ValueError, ("[sliding_window_view]", "(2, 2)"), lambda: pyasc.sliding_window_view(x(3), (2, 2))),
     Mistake(ValueError, ("[sliding_window_view]", "(4,)"), lambda: pyasc.sliding_window_view(x(3), 4)),
