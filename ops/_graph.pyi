@@ -78,11 +78,11 @@ def set_promotion(function: Callable[[Primitive, Any, Any], tuple[Any, Any]] | N
     """Slow path of `binary`: brings two operands (tensors or Python numbers) to tensors or nodes of one dtype
     or raises the user's error. Broadcasting is `binary`'s own."""
 
-def set_flush(function: Callable[[], None] | None, nodes: int, size: int) -> None:
+def set_flush(function: Callable[[], bool | None] | None, nodes: int, size: int) -> None:
     """Call ``function()`` when too much is pending; None: never.
 
     That is when more than `nodes` nodes, or more than `size` bytes of results, are pending and as much has
-    been recorded since the last flush. It is called after the recording call has finished its node, never
+    been recorded since the last flush. Where it returns False it is called again at the next operation. It is called after the recording call has finished its node, never
     inside another flush.
     """
 

@@ -93,7 +93,7 @@ class ColumnPass:
         point: ir.Value = i64(0)
         for axis in self.reduced_axes:
             point = b.add(b.mul(point, nest.extent(axis)), scope.index[axis])
-        lanes = nest.lanes * max(1, nest.tuning.unroll)
+        lanes = nest.lanes * nest.tuning.unroll
         size = nest.kernel.body[n].dtype.itemsize
         number = list(self.passes.kept).index(n)
         base = b.gep(nest.own, [b.mul(nest.integer("kept_size"), i64(8 * number))], source_etype=I8)
@@ -141,7 +141,7 @@ class Columns:
         points = 1
         for extent in binding.extents[self.kernel.parallel :]:
             points *= extent
-        lanes = self.tuning.width * max(1, self.tuning.unroll)
+        lanes = self.tuning.width * self.tuning.unroll
         columns = max(lanes, int(UNIT_POINTS / max(1.0, cost(self.kernel) / 8)) // points)
         chunk = min(LANE_CHUNK, -(-columns // lanes) * lanes)
         sizes = Blocks.choose(binding, self.kernel.parallel, self.tuning, columns, chunk)

@@ -37,19 +37,15 @@ def lanes_loop(
     width, unroll = nest.lanes, nest.tuning.unroll
     slack = access.reads_ahead(nest, instructions)
 
-    def masked(start: ir.Value, stop: ir.Value) -> None:
-        with nest.loop(start, stop, i64(width)) as loop:
-            count = nest.minimum(b.sub(stop, loop.index), i64(width))
-            body([nest.at_lanes(scope, loop.index, count)])
+    def masked(start: ir.Value, stop: ir.Value, vectors: int) -> None:
+        with nest.loop(start, stop, i64(width * vectors)) as loop:
+            body(nest.side_by_side(scope, loop.index, vectors, stop))
 
     def whole(start: ir.Value, stop: ir.Value, vectors: int, stream: bool) -> ir.Value:
         """Whole vectors while they fit; where it stopped."""
         last = b.sub(stop, i64(width * vectors - 1 + slack))
         with nest.loop(start, last, i64(width * vectors)) as loop:
-            scopes = [
-                nest.at_lanes(scope, b.add(loop.index, i64(k * width)) if k else loop.index, None)
-                for k in range(vectors)
-            ]
+            scopes = nest.side_by_side(scope, loop.index, vectors)
             for inside in scopes:
                 inside.stream = stream
             body(scopes)
@@ -57,13 +53,13 @@ def lanes_loop(
 
     written = {nest.kernel.body[n].attrs[0] for n in instructions if nest.kernel.body[n].op == "store"}
     streaming = [a for a in nest.tuning.streaming if a in written]
-    if not unroll:
-        masked(start, stop)
+    if nest.tuning.masked:
+        masked(start, stop, unroll)
     elif not streaming:
         done = whole(start, stop, unroll, False)
         if unroll > 1 and not nest.target.has_avx512:
             done = whole(done, stop, 1, False)
-        masked(done, stop)
+        masked(done, stop, 1)
     else:
         # First up to where the output is aligned, under a mask; then whole vectors; then the rest under a mask.
         nest.streams = True
@@ -72,7 +68,7 @@ def lanes_loop(
             head = b.icmp_signed("==", turn.index, i64(0))
             begin = b.select(head, start, aligned)
             done = whole(begin, b.select(head, start, stop), unroll, True)
-            masked(done, b.select(head, aligned, stop))
+            masked(done, b.select(head, aligned, stop), 1)
 
 
 def _misaligned(nest: Nest, scope: Scope, start: ir.Value, streaming: Sequence[int]) -> ir.Value:

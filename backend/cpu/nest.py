@@ -286,13 +286,30 @@ class Nest:
         inside.mask = None if count is None else self.lane_mask(count)
         return inside
 
+    def side_by_side(
+        self, scope: Scope, lane: ir.Value, vectors: int, stop: ir.Value | None = None
+    ) -> list[Scope]:
+        """The scopes of several vectors from a position on; with `stop`, of which only the lanes before it count."""
+        b = self.b
+        scopes = []
+        for k in range(vectors):
+            first = b.add(lane, i64(k * self.lanes)) if k else lane
+            count = None
+            if stop is not None:
+                count = self.minimum(b.sub(stop, first), i64(self.lanes))
+                count = self.maximum(count, i64(0)) if k else count
+            scopes.append(self.at_lanes(scope, first, count))
+        return scopes
+
     def lane_mask(self, count: ir.Value, from_end: bool = False) -> ir.Value:
-        """The first (or last) `count` of at most 64 lanes, 0 < count ≤ lanes."""
+        """The first (or last) `count` of at most 64 lanes."""
         b = self.b
         if from_end:
             bits = b.shl(i64(-1), b.sub(i64(self.lanes), count))
         else:
             bits = b.lshr(i64(-1), b.sub(i64(64), count))
+        # A shift by all 64 bits has no result.
+        bits = b.select(b.icmp_signed("==", count, i64(0)), i64(0), bits)
         if self.lanes < 64:
             bits = b.trunc(bits, ir.IntType(self.lanes))
         return b.bitcast(bits, ir.VectorType(I1, self.lanes))

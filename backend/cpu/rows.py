@@ -78,7 +78,7 @@ class RowPass:
     def _lanes(self, scope: Scope, state: Sequence[ir.Value]) -> list[ir.Value]:
         """The loop over the lane axis, in blocks with accumulators of their own."""
         nest, b, states = self.nest, self.nest.b, self.states
-        vectors = max(1, nest.tuning.unroll)
+        vectors = nest.tuning.unroll
         width = nest.lanes
         start, stop = self._range(nest.lane_axis)
         if not states.reduces:
@@ -103,26 +103,25 @@ class RowPass:
         width = nest.lanes
         instructions = self.at[-1]
         done, partial = start, fresh
-        variants = [nest.tuning.unroll] if nest.tuning.unroll else []
-        if variants and variants[0] > 1 and not nest.target.has_avx512:
+        unroll, masked = nest.tuning.unroll, nest.tuning.masked
+        variants = [] if masked else [unroll]
+        if not masked and unroll > 1 and not nest.target.has_avx512:
             variants.append(1)
         for vectors in variants:
             slack = access.reads_ahead(nest, instructions)
             last = b.sub(stop, i64(width * vectors - 1 + slack))
             used = partial[:vectors]
             with nest.loop(done, last, i64(width * vectors), [v for p in used for v in p]) as loop:
-                scopes = [
-                    nest.at_lanes(scope, b.add(loop.index, i64(k * width)) if k else loop.index, None)
-                    for k in range(vectors)
-                ]
+                scopes = nest.side_by_side(scope, loop.index, vectors)
                 loop.next = self._step(scopes, regroup(loop.values, used))
             done = loop.index
             partial = regroup(loop.values, used) + partial[len(used) :]
-        with nest.loop(done, stop, i64(width), [v for v in partial[0]] if partial else []) as loop:
-            count = nest.minimum(b.sub(stop, loop.index), i64(width))
-            inside = nest.at_lanes(scope, loop.index, count)
-            loop.next = self._step([inside], [loop.values] if partial else [])
-        return [loop.values, *partial[1:]] if partial else []
+        vectors = unroll if masked else 1
+        used = partial[:vectors]
+        with nest.loop(done, stop, i64(width * vectors), [v for p in used for v in p]) as loop:
+            scopes = nest.side_by_side(scope, loop.index, vectors, stop)
+            loop.next = self._step(scopes, regroup(loop.values, used))
+        return regroup(loop.values, used) + partial[len(used) :]
 
     def _step(self, scopes: list[Scope], states: list[list[ir.Value]]) -> list[ir.Value]:
         nest = self.nest
@@ -205,6 +204,6 @@ class Rows:
         sizes = Blocks.choose(binding, self.kernel.parallel, self.tuning, rows, 1)
         units = sizes["outer_blocks"] * sizes["row_blocks"]
         lanes = binding.extents[self.tuning.lane]
-        sizes["kept_row"] = lanes + self.tuning.width
+        sizes["kept_row"] = lanes + self.tuning.width * self.tuning.unroll
         sizes["kept_size"] = points // lanes * sizes["kept_row"]
         return Bound(sizes, ((units, 1),), 0, 8 * sizes["kept_size"] * len(self.passes.kept))

@@ -263,7 +263,7 @@ class Split:
         along = extents[tuning.split]
         work = UNIT_POINTS / max(1.0, cost(kernel) / 8)
         if self.in_columns:
-            lanes = tuning.width * max(1, tuning.unroll)
+            lanes = tuning.width * tuning.unroll
             chunk = min(-(-extents[tuning.lane] // lanes) * lanes, PANEL_LANES)
             sizes = Blocks.choose(binding, kernel.parallel, tuning, chunk, chunk)
             columns = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
@@ -275,7 +275,7 @@ class Split:
         pieces = max(1, min(MOST_PIECES, along, int(per_unit // work)))
         piece = -(-along // pieces)
         if tuning.split == tuning.lane:
-            whole = tuning.width * max(1, tuning.unroll)
+            whole = tuning.width * tuning.unroll
             piece = -(-piece // whole) * whole
         pieces = -(-along // piece)
         sizes |= {"pieces": pieces, "piece": piece, "points": rows}

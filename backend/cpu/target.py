@@ -82,7 +82,7 @@ class Target:
         """A new LLVM target machine at an optimisation level of code generation, 0 to 3."""
         _initialise(native=self.architecture == binding.get_process_triple().partition("-")[0])
         return binding.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features, opt=level, jit=True, reloc="default", codemodel="jitdefault"
+            cpu=self.cpu, features=self.features, opt=level, reloc="pic", codemodel="small"
         )
 
 

@@ -27,7 +27,9 @@ class Tuning(NamedTuple):
     width : int
         Lanes of a vector.
     unroll : int
-        Vectors computed side by side; 0: one, always under a mask.
+        Vectors computed side by side.
+    masked : bool
+        Whether every vector is computed under a mask, so that there is no second body for the rest.
     strides : tuple of (int, int)
         Anchors and their strides along the lane axis, where these are small and constant.
     streaming : tuple of int
@@ -51,6 +53,7 @@ class Tuning(NamedTuple):
     row: int = -1
     width: int = 16
     unroll: int = 1
+    masked: bool = False
     strides: tuple[tuple[int, int], ...] = ()
     streaming: tuple[int, ...] = ()
     packed: tuple[int, ...] = ()
@@ -72,6 +75,8 @@ _LARGEST_SPAN = {1: 8, 2: 8, 4: 5, 8: 4}  # by the size of an element
 _LONGEST_UNROLLED = 8
 # Instructions of a body up to which so many vectors are computed side by side.
 _UNROLL = ((6, 4), (28, 2), (96, 1))
+# Instructions emitted for a body, all vectors together, that keep compiling within bounds.
+_MOST_INSTRUCTIONS = 2400
 # Instructions up to which a short axis is written out.
 _MOST_UNROLLED = 256
 # Outputs together at least so large are written past the caches.
@@ -143,11 +148,11 @@ class _Choice:
             lane,
             self._row_axis(lane, ()),
             self.width,
-            self._unroll(),
+            *self._unroll(),
             self._strides(lane),
         )
         points = prod(self.binding.extents[kernel.parallel :])
-        vectors = self.width * max(1, tuning.unroll) if tuning.strategy == "columns" else 1
+        vectors = self.width * tuning.unroll if tuning.strategy == "columns" else 1
         tuning = tuning._replace(keep=points * vectors * 4 <= _KEPT_BYTES * (2 if vectors > 1 else 1))
         return self._split(tuning, points)
 
@@ -164,18 +169,35 @@ class _Choice:
             lane,
             row,
             self.width,
-            self._unroll(),
+            *self._unroll(),
             self._strides(lane),
             self._streaming(lane),
             packed,
         )
 
-    def _unroll(self) -> int:
-        count = sum(PRIMITIVES[i.op].cost if i.op in PRIMITIVES else 1 for i in self.kernel.body)
+    def _unroll(self) -> tuple[int, bool]:
+        """How many vectors side by side, and whether always under a mask."""
+        count = self.arithmetic + sum(1 for i in self.kernel.body if i.op not in PRIMITIVES)
         for most, unroll in _UNROLL:
             if count <= most:
-                return unroll
-        return 0 if self.target.has_avx512 else 1
+                return unroll, False
+        # The processor does not look ahead past a long body: vectors side by side fill the gaps of long chains.
+        chains = 2 * self._latency() / count
+        unroll = 4 if chains >= 1.5 else 2 if chains >= 0.75 else 1
+        while unroll > 1 and count * unroll > _MOST_INSTRUCTIONS:
+            unroll //= 2
+        return unroll, self.target.has_avx512
+
+    def _latency(self) -> float:
+        """Of the longest chain of instructions, in cycles."""
+        ends: list[float] = []
+        for instr in self.kernel.body:
+            own = 0.0
+            if instr.op in PRIMITIVES:
+                cost = PRIMITIVES[instr.op].cost
+                own = 4.0 if cost <= 1 else 2 * cost
+            ends.append(own + max((ends[a] for a in instr.args), default=0.0))
+        return max(ends)
 
     # --- the lane axis ------------------------------------------------------------------------------------
 
@@ -274,7 +296,7 @@ class _Choice:
         work = points
         whole = True
         if tuning.strategy == "columns":
-            lanes = self.width * max(1, tuning.unroll)
+            lanes = self.width * tuning.unroll
             units = units // extents[tuning.lane] * -(-extents[tuning.lane] // lanes)
             work = points * lanes
             # One pass over many rows goes through them from end to end, for the sake of memory.

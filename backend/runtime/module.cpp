@@ -119,7 +119,6 @@ PYBIND11_MODULE(_runtime, m) {
     m.def("set_threads", &set_threads, "count"_a);
     m.def("threads", [] { return Threads::instance().count(); });
     m.def("set_fault_handler", &set_fault_handler, "handler"_a);
-    py::register_exception<ObjectError>(m, "ObjectError", PyExc_ValueError);
     py::class_<Code>(m, "Code").def_property_readonly("addresses", &Code::addresses);
     m.def(
         "load_object",

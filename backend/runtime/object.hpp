@@ -17,8 +17,8 @@
 namespace pyasc {
 
 // An object that is damaged, or has something this does not understand.
-struct ObjectError : std::runtime_error {
-    using std::runtime_error::runtime_error;
+struct ObjectError : std::invalid_argument {
+    using std::invalid_argument::invalid_argument;
 };
 
 // The address of a symbol that an object does not define; 0 where there is none.
@@ -65,7 +65,6 @@ class Object {
 
     const char* range(uint64_t offset, uint64_t size, uint64_t entry = 1) const;
     const char* text(const Section& table, uint32_t offset) const;
-    void read_sections();
     void read_symbols();
     void read_relocations();
     void lay_out();

@@ -338,10 +338,11 @@ bool flush_if_due() {
     const bool many = pending.nodes > limit.nodes && recorded.nodes > limit.nodes;
     const bool large = pending.bytes > limit.bytes && recorded.bytes > limit.bytes;
     if (!(many || large) || flushing || !flush_function) return true;
-    recorded = {};
+    const Load before = std::exchange(recorded, {});
     flushing = true;
     Ref<> result(PyObject_CallNoArgs(flush_function));
     flushing = false;
+    if (result.get() == Py_False) recorded = before;  // not yet: it is asked again at the next operation
     return static_cast<bool>(result);
 }
 

@@ -240,18 +240,19 @@ def _refuse_leaves(nodes: Sequence[Node]) -> None:
 _flush_site: tuple[CodeType, int] | None = None
 
 
-def flush() -> None:
-    """Evaluate what is pending when the trace has grown too long; not while a function is traced."""
+def flush() -> bool:
+    """Evaluate what is pending when the trace has grown too long; False where it is better done a little later."""
     global _flush_site
     if tracing():
-        return
+        return True
     if not config.eager:
         site = _user_site()
         if site != _flush_site and _graph.pending_count() < PATIENCE * config.max_pending_nodes:
             if _flush_site is not None:
-                return
+                return False
         _flush_site = site
     sync()
+    return True
 
 
 def _user_site() -> tuple[CodeType, int] | None:

@@ -34,7 +34,8 @@ def select_sum(tape: Tape, a: int, b: int) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_size(dtype: Dtype, level: str) -> None:
-    tunings = [Tuning("elementwise", 0, -1, lanes(dtype, level), u) for u in (1, 2, 4, 0)]
+    plain = Tuning("elementwise", 0, -1, lanes(dtype, level))
+    tunings = [plain._replace(unroll=u) for u in (1, 2, 4)] + [plain._replace(unroll=2, masked=True)]
     for n in SIZES:
         tape = Tape((n,))
         select_sum(tape, tape.load(dtype), tape.load(dtype))
@@ -51,11 +52,11 @@ def test_strides(dtype: str, stride: int, level: str) -> None:
         tape = Tape((n,))
         select_sum(tape, tape.load(kind, (stride,)), tape.load(kind))
         plain = Tuning("elementwise", 0, -1, width, 2)
-        check(tape, [plain, plain._replace(unroll=0), None], seed=n, level=level)
+        check(tape, [plain, plain._replace(masked=True), None], seed=n, level=level)
         if stride:
             tape = Tape((n,))
             tape.store(tape.emit("max", kind, (tape.load(kind), tape.load(kind))), (stride,))
-            check(tape, [plain, plain._replace(unroll=0), None], seed=n, level=level)
+            check(tape, [plain, plain._replace(masked=True), None], seed=n, level=level)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -74,7 +75,7 @@ def test_interleaved_channels_share_an_anchor(dtype: str, channels: int, level: 
         for load in loads[1:]:
             total = tape.emit("add", dtype, (tape.emit("mul", dtype, (total, loads[0])), load))
         tape.store(total)
-        check(tape, [None, Tuning("elementwise", 0, -1, 16, 0)], seed=n, level=level)
+        check(tape, [None, Tuning("elementwise", 0, -1, 16, 1, masked=True)], seed=n, level=level)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -86,7 +87,7 @@ def test_transposed_operand(dtype: str, level: str) -> None:
         select_sum(tape, tape.load(dtype), tape.load(dtype, (1, m)))
         packed = Tuning("elementwise", 1, 0, width, 2, packed=(1,))
         gathered = packed._replace(packed=())
-        check(tape, [None, packed, packed._replace(unroll=0), gathered], seed=n, level=level)
+        check(tape, [None, packed, packed._replace(masked=True), gathered], seed=n, level=level)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -177,7 +178,8 @@ def any_tuning(tape: Tape, generator: np.random.Generator, level: str) -> Tuning
         lane,
         row,
         int(generator.choice([8, 16, 32])),
-        int(generator.choice([0, 1, 2])),
+        int(generator.choice([1, 2])),
+        bool(generator.random() < 0.3),
         packed=tuple(packed),
         streaming=tuple(streaming) if generator.random() < 0.3 else (),
     )
@@ -213,7 +215,7 @@ def test_gather(dtype: str, level: str) -> None:
         tape.store(total)
         indices = {1: generator.integers(0, 400, m * n), 2: generator.integers(0, 100, m)}
         plain = Tuning("elementwise", 1, 0, lanes(np.dtype(dtype), level), 2)
-        tunings = [None, plain, plain._replace(unroll=0), plain._replace(lane=0, row=1)]
+        tunings = [None, plain, plain._replace(masked=True), plain._replace(lane=0, row=1)]
         check(tape, tunings, [1], inputs=indices, level=level)
 
 

@@ -52,7 +52,7 @@ def tunings(tape: Tape, width: int) -> list[Tuning]:
         row = others[-1] if others else -1
         for k, split_axis in enumerate((-1, *range(parallel, rank))):
             result.append(
-                Tuning(strategy, lane, row, width, (2, 1, 0)[k % 3], split=split_axis, keep=split_axis < 0)
+                Tuning(strategy, lane, row, width, (2, 1, 2)[k % 3], k % 3 == 2, split=split_axis, keep=split_axis < 0)
             )
     return result
 
