@@ -118,6 +118,33 @@ class Program:
         kernel reports raises what the fault handler returns for (label, fault code, value).
         """
 
+class Code:
+    """Executable memory with the code of one object, unmapped with the last reference."""
+
+    @property
+    def addresses(self) -> list[int]:
+        """Of the functions that were asked for."""
+
+def load_object(code: bytes, names: Sequence[str]) -> Code:
+    """Make a relocatable ELF object for this processor run in this process.
+
+    Memory is never writable and executable at once. Functions that the object calls are looked up in the
+    process, libm, libmvec and libgcc_s.
+
+    Raises
+    ------
+    ValueError
+        If the object is damaged, has what the loader does not know, or lacks a function.
+    """
+
+def link_object(
+    code: bytes, names: Sequence[str], address: int, symbols: dict[str, int]
+) -> tuple[bytes, list[int]]:
+    """What `load_object` would put at an address, here for any known processor, to look at.
+
+    Also where in it the functions are. Raises ValueError as `load_object` does.
+    """
+
 FaultHandler = Callable[[int, int, int], Exception]
 
 def set_fault_handler(handler: FaultHandler | None) -> FaultHandler | None:

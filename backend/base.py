@@ -47,6 +47,16 @@ class Launch:
     thread_scratch: int
 
 
+class Store(Protocol):
+    """Keeps pieces of data between processes; what it cannot keep or find whole it does without."""
+
+    def read(self, kind: str, key: str) -> bytes | None:
+        """What was written last under a key, or None."""
+
+    def write(self, kind: str, key: str, data: bytes) -> None:
+        """Keep a piece of data, a file of its own with `kind` as its ending."""
+
+
 class Executable(Protocol):
     """A compiled kernel."""
 

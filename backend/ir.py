@@ -89,7 +89,8 @@ class Instr:
     gather   (flat index,)              (access,) element `flat index` past the access's offset
     reduce   (value,)                   (how,) over all reduced axes; see ops.primitives.REDUCTIONS
     shift    (value,)                   the distance along each axis, none negative: the value at that other point
-    other    values                     the primitive's attrs; op is the primitive's name
+    other    values                     the primitive's attrs; op is the primitive's name. wrap_index has the number
+                                        that tells its faults from others: the fault's code is 1 + that
     ======== ========================== =================================================
     """
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pyasc
+from pyasc import errors
+from pyasc.config import _SETTINGS
 from pyasc.ops.registry import Operation, operations
 
 PAGE = Path(__file__).with_name("api.md")
@@ -20,7 +22,14 @@ The full text of each, with parameters, results and errors, is `help(pyasc.<name
 # What is no operation: the library's own functions, by section.
 LIBRARY = {
     "Evaluation": ("sync", "eager", "jit", "explain"),
-    "Memory and caches": ("memory_stats", "reset_peak_memory", "cache_stats", "clear_cache"),
+    "Memory and caches": (
+        "memory_stats",
+        "reset_peak_memory",
+        "set_memory_limit",
+        "empty_cache",
+        "cache_stats",
+        "clear_cache",
+    ),
 }
 
 
@@ -34,8 +43,8 @@ def signature(function: object, name: str) -> str:
 
 
 def first_sentence(doc: str | None) -> str:
-    """A docstring's first line, as a cell of a table."""
-    return (inspect.cleandoc(doc or "").splitlines() or [""])[0].replace("|", "\\|")
+    """A docstring's first paragraph, as a cell of a table."""
+    return " ".join(inspect.cleandoc(doc or "").split("\n\n")[0].split()).replace("|", "\\|")
 
 
 def row(name: str, function: object, doc: str | None, rest: str) -> str:
@@ -70,6 +79,18 @@ def page() -> str:
             f"## {title.replace('_', ' ').capitalize()}\n\n| call | what it does | also |\n|---|---|---|"
         )
         parts += [*rows, ""]
+    parts.append(
+        "## Settings\n\nSet as `pyasc.config.threads = 4`, or before import by the environment variable.\n"
+    )
+    parts.append("| `pyasc.config` | environment variable | default | what it does |\n|---|---|---|---|")
+    for name, setting in _SETTINGS.items():
+        parts.append(f"| `{name}` | `PYASC_{name.upper()}` | `{setting.default!r}` | {setting.doc} |")
+    parts.append("\n## Errors\n\n| `pyasc.errors` | is also a | when |\n|---|---|---|")
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        built_in = next(k for k in kind.__mro__ if k.__module__ == "builtins" and k is not kind)
+        parts.append(f"| `{name}` | `{built_in.__name__}` | {first_sentence(kind.__doc__)} |")
+    parts.append("")
     return "\n".join(parts)
 
 

@@ -4,6 +4,7 @@ needed."""
 from __future__ import annotations
 
 import builtins
+import os
 from contextlib import AbstractContextManager
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,17 @@ def _set_flush() -> None:
     _graph.set_flush(flush, 0 if config.eager else config.max_pending_nodes, config.max_pending_bytes)
 
 
+def _set_threads() -> None:
+    if config.threads != _runtime.threads():
+        _runtime.set_threads(config.threads or len(os.sched_getaffinity(0)))
+    if config.threads:
+        from .backend.cpu import blas
+
+        blas.set_threads(config.threads)
+
+
 _runtime.set_errors(_errors.OutOfMemory)
+config.observe("threads", function=_set_threads)
 config.observe("promotion", function=lambda: dtypes.set_promotion(config.promotion))
 config.observe("eager", "max_pending_nodes", "max_pending_bytes", function=_set_flush)
 config.observe("memory_limit", function=lambda: _runtime.set_memory_limit(config.memory_limit))

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 # Before pyasc is imported: no test reads kernels that another run left behind.
 _CACHE = tempfile.mkdtemp(prefix="pyasc-tests-")
 os.environ["PYASC_CACHE_DIR"] = _CACHE
+os.environ["PYASC_VERIFY"] = "1"  # the IR after each pass
 os.environ.pop("PYASC_LOG", None)
 atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 

@@ -84,9 +84,7 @@ def store(nest: Nest, scope: Scope, access: int, value: ir.Value) -> None:
         scatter_lanes(nest, scope, vector, place, nest.stride(a.anchor, nest.lane_axis), element)
 
 
-def store_interleaved(
-    nest: Nest, scope: Scope, accesses: Sequence[int], values: Sequence[ir.Value]
-) -> None:
+def store_interleaved(nest: Nest, scope: Scope, accesses: Sequence[int], values: Sequence[ir.Value]) -> None:
     """Write the lanes of several values in turns: those of the first lane, those of the second, and so on."""
     b = nest.b
     dtype = nest.kernel.operands[nest.kernel.accesses[accesses[0]].operand].dtype
@@ -98,7 +96,9 @@ def store_interleaved(
     for part in range(stride):
         # Lane k of a part is lane (part * lanes + k) // stride of value (part * lanes + k) % stride.
         wanted = [divmod(part * lanes + k, stride) for k in range(lanes)]
-        merged = nest.shuffle(vectors[0], [lane if v == 0 else lanes + lane for lane, v in wanted], vectors[1])
+        merged = nest.shuffle(
+            vectors[0], [lane if v == 0 else lanes + lane for lane, v in wanted], vectors[1]
+        )
         for number in range(2, stride):
             indices = [lanes + lane if v == number else k for k, (lane, v) in enumerate(wanted)]
             merged = nest.shuffle(merged, indices, vectors[number])

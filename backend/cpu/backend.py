@@ -1,59 +1,53 @@
-"""The native backend: KernelIR to machine code through LLVM."""
+"""The native backend: KernelIR to machine code through LLVM.
+
+LLVM, and what writes code for it, is imported where something is compiled: what an earlier process compiled
+runs without.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections.abc import Callable, Hashable
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
-from llvmlite import binding as llvm
-from llvmlite import ir
 
-from ...ops.primitives import PRIMITIVES, Kind
-from ..base import Launch, Phase
+from .. import _runtime
+from ..base import Launch, Phase, Store
 from ..ir import Binding, Kernel, Stride
-from . import primitives
-from .analysis import Analysis, binding_with_axis, with_axis
+from .analysis import binding_with_axis, with_axis
 from .blas import matmul
-from .columns import Columns
-from .elementwise import Elementwise
-from .nest import Nest
-from .rows import Rows
-from .split import Split
+from .partition import partition
 from .staging import unshifted, unshifted_binding
-from .target import Target
+from .target import Target, host
 from .tuning import Tuning, choose
-from .units import Strategy
 from .unroll import unrolled, unrolled_binding
 
-# LLVM's own state is not safe to use from several threads.
-_lock = threading.RLock()
 
-STRATEGIES: dict[str, type[Strategy]] = {"elementwise": Elementwise, "rows": Rows, "columns": Columns}
+class Loaded(Protocol):
+    """Machine code in this process, for as long as this is referred to."""
+
+    @property
+    def addresses(self) -> Sequence[int]: ...
 
 
 class Compiled:
-    """A kernel's machine code, linked into this process.
+    """A kernel's machine code, loaded into this process.
 
     Parameters
     ----------
-    kernel : Kernel
-    tuning : Tuning
+    code : _Code
     backend : CPU
-    code : bytes
-        An object file with the functions ``phase0``, ``phase1``, …
+    loaded : Loaded
+        Has the addresses of the phases.
     """
 
-    def __init__(self, kernel: Kernel, tuning: Tuning, backend: CPU, code: bytes) -> None:
-        self.kernel = kernel
-        self.tuning = tuning
+    def __init__(self, code: _Code, backend: CPU, loaded: Loaded) -> None:
+        self.kernel = code.given
+        self.tuning = code.tuning
         self._backend = backend
-        self._code = _Code(kernel, tuning, backend.target)
-        self._addresses = _link(code, self._code.strategy.phases)
+        self._code = code
+        self._loaded = loaded
 
     def fits(self, binding: Binding) -> bool:
         """Whether the strides, and the backend's options, are those that the kernel was tuned for."""
@@ -69,20 +63,19 @@ class Compiled:
         """
         if not self._code.fits(binding):
             raise ValueError("the kernel was tuned for other strides")
-        return self._code.bind(binding, self._addresses)
+        return self._code.bind(binding, self._loaded.addresses)
 
     def source(self, form: str) -> str:
         """The generated code, ``"llvm"`` or ``"asm"``."""
-        with _lock:
-            if form == "llvm":
-                return str(self._code.module())
-            if form == "asm":
-                return self._backend.assembly(self.kernel, self.tuning)
+        if form == "llvm":
+            return self._code.text()
+        if form == "asm":
+            return self._backend.assembly(self.kernel, self.tuning)
         raise ValueError(f"[source] Expected 'llvm' or 'asm', given {form!r}.")
 
 
 class _Code:
-    """The strategy for a kernel, with the order of its integer arguments."""
+    """How a kernel is cut up, with the order of its integer arguments."""
 
     def __init__(self, kernel: Kernel, tuning: Tuning, target: Target) -> None:
         self.given = kernel
@@ -91,8 +84,7 @@ class _Code:
         self.kernel = with_axis(self.written_out)
         self.tuning = tuning
         self.target = target
-        chosen = Split if tuning.split >= 0 else STRATEGIES[tuning.strategy]
-        self.strategy: Strategy = chosen(self.kernel, tuning)
+        self.partition = partition(self.kernel, tuning)
         names = [f"extent.{k}" for k in range(self.kernel.rank)]
         names += [
             f"stride.{n}.{k}"
@@ -101,19 +93,14 @@ class _Code:
             for k, c in enumerate(a.layout)
             if c == Stride.ANY
         ]
-        names += self.strategy.names
+        names += self.partition.names
         self.integers = {name: n for n, name in enumerate(names)}
 
-    def module(self) -> ir.Module:
-        module = ir.Module(name=self.kernel.name)
-        module.triple = self.target.triple
-        analysis = Analysis(self.kernel)
+    def text(self) -> str:
+        """The code for LLVM."""
+        from .generate import text
 
-        def begin(name: str, tuning: Tuning = self.tuning) -> Nest:
-            return Nest(module, name, analysis, tuning, self.target, self.integers)
-
-        self.strategy.emit(begin)
-        return module
+        return text(self.kernel, self.tuning, self.target, self.integers)
 
     def fits(self, binding: Binding) -> bool:
         """Whether a binding keeps what the tuning promises."""
@@ -133,10 +120,10 @@ class _Code:
             binding = unrolled_binding(self.original, binding, self.tuning.unrolled[0])
         return binding_with_axis(self.written_out, binding)
 
-    def bind(self, binding: Binding, addresses: tuple[int, ...]) -> Launch:
+    def bind(self, binding: Binding, addresses: Sequence[int]) -> Launch:
         binding = self._without_short_axis(binding)
         kernel = self.kernel
-        bound = self.strategy.bind(binding)
+        bound = self.partition.bind(binding)
         sizes = [kernel.operands[a.operand].dtype.itemsize for a in kernel.accesses]
         values = {f"extent.{k}": e for k, e in enumerate(binding.extents)} | bound.integers
         for n, strides in enumerate(binding.strides):
@@ -157,60 +144,6 @@ class _Code:
         )
 
 
-def _optimised(module: ir.Module, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    parsed = llvm.parse_assembly(str(module))
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.run(parsed, builder)
-    return parsed
-
-
-def _compile(kernel: Kernel, tuning: Tuning, target: Target) -> bytes:
-    """The object file of a kernel."""
-    with _lock:
-        machine = target.machine()
-        return bytes(machine.emit_object(_optimised(_Code(kernel, tuning, target).module(), machine)))
-
-
-def llvm_version() -> str:
-    return "llvm " + ".".join(str(n) for n in llvm.llvm_version_info)
-
-
-@cache
-def _generator() -> str:
-    """A digest of the generator's own source: code from another version of it is another key."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-@cache
-def _engine() -> llvm.LLJIT:
-    return llvm.create_lljit_compiler(Target.host().machine())
-
-
-_linked = 0
-_trackers: list[llvm.ResourceTracker] = []
-
-
-def _link(code: bytes, functions: tuple[str, ...]) -> tuple[int, ...]:
-    """Load an object file and give the addresses of its functions."""
-    global _linked
-    with _lock:
-        _linked += 1
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        for name in functions:
-            builder.export_symbol(name)
-        try:
-            tracker = builder.link(_engine(), f"kernel{_linked}")
-        except RuntimeError as error:
-            raise ValueError(f"code that does not link: {error}") from error
-        _trackers.append(tracker)
-        return tuple(tracker[name] for name in functions)
-
-
 class CPU:
     """Native code for the processor it runs on, or for another one to look at.
 
@@ -218,6 +151,8 @@ class CPU:
     ----------
     target : Target, optional
         Where omitted, this processor.
+    store : Store, optional
+        Where what LLVM tells of this processor is remembered.
 
     Attributes
     ----------
@@ -230,14 +165,14 @@ class CPU:
     max_operands = 24
     stages_shifts = True
 
-    def __init__(self, target: Target | None = None) -> None:
+    def __init__(self, target: Target | None = None, store: Store | None = None) -> None:
         self._target = target
+        self._store = store
         self.fast_math = False
 
     @cached_property
     def target(self) -> Target:
-        with _lock:
-            return self._target or Target.host()
+        return self._target or host(self._store).target
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:
         """A faster way than its meaning to run a HOST primitive."""
@@ -247,19 +182,25 @@ class CPU:
         """Whether there is code for a primitive computed in a dtype."""
         if dtype == np.float16 and not self.target.has_half:
             return False  # conversions would be calls into the compiler's own library
-        if PRIMITIVES[op].kind is Kind.ELEMENTWISE:
-            return primitives.supports(op, dtype, attrs)
         return dtype.kind in "biuf" or dtype.name == "bfloat16"
 
     def fingerprint(self) -> str:
         """Target, features and generator version."""
-        return "|".join((self.target.fingerprint, llvm_version(), _generator()))
+        return f"{self.target.fingerprint}|{host(self._store).generator}"
 
     def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Compiled, bytes]:
         """Compile a kernel; also the object code from which `load` restores it."""
+        from . import generate
+
         assert isinstance(tuning, Tuning)
-        code = _compile(kernel, tuning, self.target)
-        return Compiled(kernel, tuning, self, code), code
+        code = _Code(kernel, tuning, self.target)
+        made = generate.object_file(code.text(), self.target)
+        loaded: Loaded
+        try:
+            loaded = _runtime.load_object(made, code.partition.phases)
+        except ValueError:
+            loaded = generate.Linked(made, code.partition.phases)
+        return Compiled(code, self, loaded), made
 
     def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Compiled:
         """Restore what `compile` produced.
@@ -270,14 +211,14 @@ class CPU:
             If the bytes are not an object file with the kernel's functions.
         """
         assert isinstance(tuning, Tuning)
-        return Compiled(kernel, tuning, self, code)
+        cut = _Code(kernel, tuning, self.target)
+        return Compiled(cut, self, _runtime.load_object(code, cut.partition.phases))
 
     def assembly(self, kernel: Kernel, tuning: Tuning) -> str:
         """The assembly of a kernel, also for a processor that this is not."""
-        with _lock:
-            machine = self.target.machine()
-            module = _Code(kernel, tuning, self.target).module()
-            return str(machine.emit_assembly(_optimised(module, machine)))
+        from . import generate
+
+        return generate.assembly(_Code(kernel, tuning, self.target).text(), self.target)
 
     def tune(self, kernel: Kernel, binding: Binding) -> Tuning:
         """The choices made for representative sizes."""

@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping
 
 from llvmlite import ir
 
-from ..ir import Binding, Kernel
 from . import primitives
-from .analysis import Analysis
+from .accumulators import States, accumulate, position
 from .constants import i64
-from .elementwise import LANE_CHUNK, lanes_loop
+from .elementwise import lanes_loop
 from .emitter import I8
 from .nest import Nest, Scope
-from .passes import Passes, States, accumulate, position
-from .rows import UNIT_POINTS, Range
-from .tuning import Tuning
-from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_ranges
+from .partition import ColumnPartition
+from .passes import Passes
+from .rows import Range
+from .units import Depths, accesses_of, each_row, unit_ranges
 
 
 class ColumnPass:
@@ -101,17 +100,8 @@ class ColumnPass:
         return b.gep(base, [offset], source_etype=I8)
 
 
-class Columns:
+class Columns(ColumnPartition):
     """One phase: each unit runs all passes over some columns."""
-
-    phases: tuple[str, ...] = ("phase0",)
-    names: tuple[str, ...] = (*Blocks.NAMES, "kept_size")
-
-    def __init__(self, kernel: Kernel, tuning: Tuning) -> None:
-        self.kernel = kernel
-        self.tuning = tuning
-        self.analysis = Analysis(kernel)
-        self.passes = Passes(self.analysis, tuning.keep)
 
     def emit(self, begin: Callable[..., Nest]) -> None:
         nest = begin(self.phases[0])
@@ -136,15 +126,3 @@ class Columns:
             with each_row(nest, depths, ranges) as scope:
                 lanes_loop(nest, scope, *ranges.lane, instructions, column)
         nest.finish()
-
-    def bind(self, binding: Binding) -> Bound:
-        points = 1
-        for extent in binding.extents[self.kernel.parallel :]:
-            points *= extent
-        lanes = self.tuning.width * self.tuning.unroll
-        columns = max(lanes, int(UNIT_POINTS / max(1.0, cost(self.kernel) / 8)) // points)
-        chunk = min(LANE_CHUNK, -(-columns // lanes) * lanes)
-        sizes = Blocks.choose(binding, self.kernel.parallel, self.tuning, columns, chunk)
-        units = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
-        sizes["kept_size"] = points * lanes
-        return Bound(sizes, ((units, 1),), 0, 8 * sizes["kept_size"] * len(self.passes.kept))

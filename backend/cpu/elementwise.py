@@ -6,19 +6,12 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from ..ir import Binding, Kernel
-from . import access, staging, transpose
-from .analysis import Analysis
+from . import access, staging, tiles
 from .constants import i64
 from .emitter import I64
 from .nest import Nest, Scope
-from .tuning import Tuning
-from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_ranges
-
-# Elements of the cheapest kernels that one unit of work computes: some ten microseconds.
-UNIT_ELEMENTS = 16384
-# Elements along the lanes of one unit: a few streams of them fit the first-level cache.
-LANE_CHUNK = 8192
+from .partition import ElementwisePartition
+from .units import Depths, accesses_of, each_row, unit_ranges
 
 
 def lanes_loop(
@@ -89,16 +82,8 @@ def _misaligned(nest: Nest, scope: Scope, start: ir.Value, streaming: Sequence[i
     return b.select(agree, steps, i64(1 << 62))
 
 
-class Elementwise:
+class Elementwise(ElementwisePartition):
     """One phase over blocks of the parallel axes."""
-
-    phases: tuple[str, ...] = ("phase0",)
-
-    def __init__(self, kernel: Kernel, tuning: Tuning) -> None:
-        self.kernel = kernel
-        self.names = (*Blocks.NAMES, *staging.names(kernel))
-        self.tuning = tuning
-        self.analysis = Analysis(kernel)
 
     def emit(self, begin: Callable[..., Nest]) -> None:
         nest = begin(self.phases[0])
@@ -111,24 +96,10 @@ class Elementwise:
             ranges = unit_ranges(nest, unit.index)
 
             def fill(scope: Scope) -> None:
-                staging.fill(nest, scope, ranges, ahead.at, lanes_loop)
+                tiles.fill(nest, scope, ranges, ahead.at, lanes_loop)
 
             with each_row(nest, depths, ranges, fill if tape else None) as scope:
                 inside = depths.at[3]
                 if inside:
                     lanes_loop(nest, scope, *ranges.lane, inside, lambda scopes: nest.emit(scopes, inside))
         nest.finish()
-
-    def bind(self, binding: Binding) -> Bound:
-        elements = max(256, int(UNIT_ELEMENTS / max(1.0, cost(self.kernel) / 8)))
-        chunk, rows = LANE_CHUNK, elements
-        if self.tuning.packed:
-            chunk, rows = transpose.LANES, transpose.ROWS
-        elif staging.staged(self.kernel):
-            chunk, rows = staging.sizes(self.kernel, self.tuning)
-            elements = chunk * rows
-        sizes = Blocks.choose(binding, self.kernel.parallel, self.tuning, elements, chunk, rows)
-        units = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
-        own = transpose.scratch(self.kernel, self.tuning)
-        tiles, tile_bytes = staging.bind(self.kernel, self.tuning, sizes["lane_chunk"], sizes["row_block"])
-        return Bound(sizes | tiles, ((units, 1),), 0, max(own, tile_bytes))

@@ -11,12 +11,12 @@ import numpy as np
 from llvmlite import ir
 
 from ..ir import Instr, Kernel, Stride
-from . import access, primitives, staging
+from . import access, primitives, tiles
 from .analysis import Analysis, interleaved_stores
 from .constants import POINTER, i64, poison, splat
 from .emitter import I1, I8, I32, I64, Emitter
 from .target import Target
-from .tuning import Tuning
+from .tuning import TRANSPOSED_LANES, Tuning
 
 # pointers, integers, scalars, begin, end, scratch, thread scratch, status
 SIGNATURE = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, I64, I64, POINTER, POINTER, POINTER])
@@ -106,6 +106,8 @@ class Nest:
         self.target = target
         self.lanes = tuning.width
         self.lane_axis = tuning.lane
+        # Neighbours of transposed operands lie along this axis: the rows, or, of columns, the reduced one.
+        self.packed_axis = tuning.row if tuning.strategy == "elementwise" else self.kernel.parallel
         self.along = analysis.along(tuning.lane)
         self.interleaved = interleaved_stores(self.kernel, dict(tuning.strides))
         self._names = integers
@@ -135,7 +137,7 @@ class Nest:
         self._temporaries: dict[str, ir.Value] = {}
         self._scope = Scope()
         self.emitter = Emitter(self.b, module, self.lanes, target, self._fault)
-        self._instruction = 0
+        self._fault_code = 1
         self.tile: tuple[ir.Value, ir.Value] | None = None  # the first row and lane of the unit's tiles
         self.streams = False
         self.root = Scope()
@@ -260,6 +262,10 @@ class Nest:
             if layout != Stride.ZERO:
                 step = self.b.mul(index, self.stride(anchor, axis), flags=["nsw"])
                 inside.pointers[anchor] = self.b.gep(pointer, [step], source_etype=I8)
+        if axis == self.packed_axis:
+            for a, pointer in scope.packed.items():
+                step = self.b.mul(index, i64(TRANSPOSED_LANES * self.itemsize(a)), flags=["nsw"])
+                inside.packed[a] = self.b.gep(pointer, [step], source_etype=I8)
         return inside
 
     def enter_all(self, scope: Scope, axes: Sequence[int], position: ir.Value) -> Scope:
@@ -281,7 +287,7 @@ class Nest:
     def at_lanes(self, scope: Scope, lane: ir.Value, count: ir.Value | None) -> Scope:
         """The scope of the lanes from `lane` on: `count` of them, or all."""
         inside = scope.child()
-        inside.lane = lane
+        inside.lane = inside.begin[self.lane_axis] = lane
         inside.count = count
         inside.mask = None if count is None else self.lane_mask(count)
         return inside
@@ -382,7 +388,7 @@ class Nest:
             case "index":
                 return self._position(scope, instr.attrs[0])
             case "shift":
-                return staging.load(self, scope, instr)
+                return tiles.load(self, scope, instr)
         args = [scope.env[a] for a in instr.args]
         return self.primitive(
             scope, instr.op, instr.dtype, args, [self.kernel.body[a].dtype for a in instr.args], instr.attrs
@@ -398,6 +404,8 @@ class Nest:
         attrs: tuple[Any, ...] = (),
     ) -> ir.Value:
         self._scope = scope
+        if op == "wrap_index" and attrs:
+            self._fault_code = 1 + attrs[0]
         value = primitives.emit(self.emitter, op, dtype, args, dtypes, attrs)
         if self.tuning.contract and op in ("add", "sub", "mul") and value.opname in ("fadd", "fsub", "fmul"):
             value.flags = ["contract"]
@@ -449,7 +457,7 @@ class Nest:
         with self.when(b.and_(bad, fresh)):
             lane = b.cttz(bits, ir.Constant(I1, 1))
             lane = b.zext(lane, I64) if self.lanes < 64 else lane
-            # 1 + the number of the instruction; the second word is the value at fault.
-            b.store(i64(1 + self._instruction), self.status)
+            # The second word is the value at fault.
+            b.store(i64(self._fault_code), self.status)
             place = b.gep(self.status, [i64(1)], source_etype=I64)
             b.store(b.extract_element(value, lane), place)

@@ -1,33 +1,21 @@
-"""Reductions: what each pass over the reduced axes computes, and the accumulators it carries."""
+"""Reductions: what each pass over the reduced axes computes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
 from ...ops.primitives import PRIMITIVES
 from ..ir import Kernel
-from . import primitives
 from .analysis import Analysis
-from .constants import i64, zero
-from .emitter import Emitter
-from .nest import Nest, Scope
 
 Dtype = np.dtype[Any]
 INT64 = np.dtype(np.int64)
 UINT8 = np.dtype(np.uint8)
 FLOAT32 = np.dtype(np.float32)
-
-# Elements taken into one accumulator before it is set aside and a new one begun. It keeps long float32 sums
-# accurate, and exact as long as every partial sum is an integer below 2**24.
-BLOCK = 64
-
-# The position of no element.
-NOWHERE = i64(2**63 - 1)
 
 # A value is kept between two passes over a row if computing it takes more additions than this.
 KEEP_COST = 6.0
@@ -122,194 +110,13 @@ class Passes:
         return [n for n, computed in self.kept.items() if computed == s]
 
 
-class Accumulator:
-    """The running state of one reduction, lane by lane: one vector, or value and position for argmax and argmin."""
-
-    def __init__(self, nest: Nest, reduce: int) -> None:
-        body = nest.kernel.body
-        self.nest = nest
-        self.instr = body[reduce]
-        self.how: str = self.instr.attrs[0]
-        self.arg = self.instr.args[0]
-        self.source = body[self.arg].dtype
-        self.dtypes = self.state_dtypes(nest.kernel, reduce)
-        self.dtype = self.dtypes[0]
-        self.positions = len(self.dtypes) > 1
-
-    @staticmethod
-    def state_dtypes(kernel: Kernel, reduce: int) -> tuple[Dtype, ...]:
-        """The dtypes of the parts of the state."""
-        instr = kernel.body[reduce]
-        dtype = kernel.body[instr.args[0]].dtype
-        positions = instr.attrs[0] in ("argmax", "argmin")
-        if dtype.itemsize == 2 and dtype.kind in "fV":
-            dtype = FLOAT32
-        elif dtype.kind == "b" and positions:
-            dtype = UINT8
-        return (dtype, INT64) if positions else (dtype,)
-
-    @property
-    def parts(self) -> int:
-        return len(self.dtypes)
-
-    def identity(self) -> list[ir.Value]:
-        """The state before the first element."""
-        how = {"argmax": "max", "argmin": "min"}.get(self.how, self.how)
-        value = self.nest.constant(primitives.reduce_identity(how, self.dtype), self.dtype)
-        if not self.positions:
-            return [value]
-        return [value, self.nest.splat(NOWHERE)]
-
-    def step(self, scope: Scope, state: Sequence[ir.Value], position: ir.Value | None) -> list[ir.Value]:
-        """Take in the next element of the lanes in range."""
-        nest, b = self.nest, self.nest.b
-        value = scope.env[self.arg]
-        if self.dtype != self.source:
-            value = nest.primitive(scope, "cast", self.dtype, [value], [self.source])
-        if scope.mask is not None:
-            value = b.select(scope.mask, value, self.identity()[0])
-        if not self.positions:
-            return [primitives.combine(nest.emitter, self.how, state[0], value, self.dtype)]
-        better = self._better(value, state[0])
-        return [b.select(better, value, state[0]), b.select(better, position, state[1])]
-
-    def merge(
-        self, x: Sequence[ir.Value], y: Sequence[ir.Value], emitter: Emitter | None = None
-    ) -> list[ir.Value]:
-        """The state of both; of equals the smaller position."""
-        b = self.nest.b
-        if not self.positions:
-            return [primitives.combine(emitter or self.nest.emitter, self.how, x[0], y[0], self.dtype)]
-        earlier = b.icmp_signed("<", y[1], x[1])
-        tie = b.not_(b.or_(self._better(x[0], y[0]), self._better(y[0], x[0])))
-        take = b.or_(self._better(y[0], x[0]), b.and_(tie, earlier))
-        return [b.select(take, new, old) for new, old in zip(y, x, strict=True)]
-
-    def across(self, state: Sequence[ir.Value]) -> list[ir.Value]:
-        """The state of all lanes together, in every lane."""
-        nest = self.nest
-        parts = list(state)
-        lanes = nest.lanes
-        # Halves of vectors rather than shuffles within them: half the work in each round.
-        while lanes > 1:
-            half = lanes // 2
-            emitter = Emitter(nest.b, nest.module, half, nest.target)
-            low = [nest.shuffle(p, range(half)) for p in parts]
-            high = [nest.shuffle(p, range(half, lanes)) for p in parts]
-            parts = self.merge(low, high, emitter)
-            lanes = half
-        return [nest.shuffle(p, [0] * nest.lanes) for p in parts]
-
-    def result(self, scope: Scope, state: Sequence[ir.Value]) -> ir.Value:
-        """The reduced value in the dtype of the instruction."""
-        if self.positions:
-            # Where nothing beat the identity, all elements equal it.
-            b, nowhere = self.nest.b, self.nest.splat(NOWHERE)
-            return b.select(b.icmp_signed("==", state[1], nowhere), zero(nowhere.type), state[1])
-        if self.dtype != self.source:
-            return self.nest.primitive(scope, "cast", self.source, [state[0]], [self.dtype])
-        return state[0]
-
-    def _better(self, x: ir.Value, y: ir.Value) -> ir.Value:
-        """Where x beats y; NaN beats every number."""
-        b = self.nest.b
-        sign = ">" if self.how == "argmax" else "<"
-        if self.dtype.kind == "f":
-            return b.and_(b.fcmp_unordered(sign, x, y), b.fcmp_ordered("ord", y, y))
-        if self.dtype.kind == "u":
-            return b.icmp_unsigned(sign, x, y)
-        return b.icmp_signed(sign, x, y)
-
-
-class States:
-    """The accumulators of one pass, carried through loops as one flat list of values."""
-
-    def __init__(self, nest: Nest, reduces: Sequence[int]) -> None:
-        self.reduces = reduces
-        self.accumulators = [Accumulator(nest, r) for r in reduces]
-
-    @property
-    def positions(self) -> bool:
-        return any(a.positions for a in self.accumulators)
-
-    def identity(self) -> list[ir.Value]:
-        return [v for a in self.accumulators for v in a.identity()]
-
-    def split(self, flat: Sequence[ir.Value]) -> list[Sequence[ir.Value]]:
-        result = []
-        start = 0
-        for a in self.accumulators:
-            result.append(flat[start : start + a.parts])
-            start += a.parts
-        return result
-
-    def step(self, scope: Scope, flat: Sequence[ir.Value], position: ir.Value | None) -> list[ir.Value]:
-        states = zip(self.accumulators, self.split(flat), strict=True)
-        return [v for a, state in states for v in a.step(scope, state, position)]
-
-    def merge(self, x: Sequence[ir.Value], y: Sequence[ir.Value]) -> list[ir.Value]:
-        states = zip(self.accumulators, self.split(x), self.split(y), strict=True)
-        return [v for a, p, q in states for v in a.merge(p, q)]
-
-    def across(self, flat: Sequence[ir.Value]) -> list[ir.Value]:
-        states = zip(self.accumulators, self.split(flat), strict=True)
-        return [v for a, state in states for v in a.across(state)]
-
-    def finish(self, scope: Scope, flat: Sequence[ir.Value]) -> None:
-        """Put the reduced values into the scope."""
-        for r, a, state in zip(self.reduces, self.accumulators, self.split(flat), strict=True):
-            scope.env[r] = a.result(scope, state)
-
-
-def accumulate(
-    nest: Nest,
-    states: States,
-    within: tuple[ir.Value, ir.Value],
-    carried: Sequence[Sequence[ir.Value]],
-    body: Callable[[ir.Value, list[list[ir.Value]]], list[list[ir.Value]]],
-) -> list[list[ir.Value]]:
-    """A loop along a reduced axis that carries some states, in blocks that begin from fresh ones."""
-    start, stop = within
-    if not states.reduces:
-        with nest.loop(start, stop, i64(1)) as loop:
-            body(loop.index, [[] for _ in carried])
-        return [[] for _ in carried]
-    flat = [v for state in carried for v in state]
-    with nest.loop(start, stop, i64(BLOCK), flat) as blocks:
-        end = nest.minimum(nest.b.add(blocks.index, i64(BLOCK)), stop)
-        fresh = [v for _ in carried for v in states.identity()]
-        with nest.loop(blocks.index, end, i64(1), fresh) as loop:
-            loop.next = [v for state in body(loop.index, regroup(loop.values, carried)) for v in state]
-        merged = zip(regroup(blocks.values, carried), regroup(loop.values, carried), strict=True)
-        blocks.next = [v for old, new in merged for v in states.merge(old, new)]
-    return regroup(blocks.values, carried)
-
-
-def regroup(values: Sequence[ir.Value], like: Sequence[Sequence[ir.Value]]) -> list[list[ir.Value]]:
-    """Cut a flat list into lists as long as those of `like`."""
-    result = []
-    start = 0
-    for group in like:
-        result.append(list(values[start : start + len(group)]))
-        start += len(group)
-    return result
-
-
-def position(nest: Nest, scope: Scope) -> ir.Value:
-    """Of each lane in the row-major order of the reduced axes."""
-    b = nest.b
-    if nest.lane_axis < nest.kernel.parallel:
-        base: ir.Value = i64(0)
-        for axis in range(nest.kernel.parallel, nest.kernel.rank):
-            base = b.add(b.mul(base, nest.extent(axis)), scope.index[axis])
-        return nest.splat(base)
-    base, step = i64(0), i64(0)
-    for axis in range(nest.kernel.parallel, nest.kernel.rank):
-        base = b.mul(base, nest.extent(axis))
-        step = b.mul(step, nest.extent(axis))
-        if axis == nest.lane_axis:
-            assert scope.lane is not None
-            base, step = b.add(base, scope.lane), i64(1)
-        else:
-            base = b.add(base, scope.index[axis])
-    return b.add(nest.splat(base), b.mul(nest.splat(step), nest.iota()))
+def state_dtypes(kernel: Kernel, reduce: int) -> tuple[Dtype, ...]:
+    """The dtypes of the parts of a reduction's state: the value, and of argmax and argmin its position."""
+    instr = kernel.body[reduce]
+    dtype = kernel.body[instr.args[0]].dtype
+    positions = instr.attrs[0] in ("argmax", "argmin")
+    if dtype.itemsize == 2 and dtype.kind in "fV":
+        dtype = FLOAT32
+    elif dtype.kind == "b" and positions:
+        dtype = UINT8
+    return (dtype, INT64) if positions else (dtype,)

@@ -6,18 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
-from ..ir import Binding, Kernel
 from . import access, primitives
-from .analysis import Analysis
+from .accumulators import BLOCK, States, accumulate, position, regroup
 from .constants import i64
 from .emitter import I8
 from .nest import Nest, Scope
-from .passes import BLOCK, Passes, States, accumulate, position, regroup
-from .tuning import Tuning
-from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_ranges
+from .partition import RowPartition
+from .passes import Passes
+from .units import Depths, accesses_of, each_row, unit_ranges
 
-# Points of the cheapest kernels that one unit of work computes.
-UNIT_POINTS = 16384
 Range = tuple[ir.Value, ir.Value]
 
 
@@ -165,17 +162,8 @@ class RowPass:
         return places
 
 
-class Rows:
+class Rows(RowPartition):
     """One phase: each unit runs all passes over some rows, one after another."""
-
-    phases: tuple[str, ...] = ("phase0",)
-    names: tuple[str, ...] = (*Blocks.NAMES, "kept_row", "kept_size")
-
-    def __init__(self, kernel: Kernel, tuning: Tuning) -> None:
-        self.kernel = kernel
-        self.tuning = tuning
-        self.analysis = Analysis(kernel)
-        self.passes = Passes(self.analysis, tuning.keep)
 
     def emit(self, begin: Callable[..., Nest]) -> None:
         nest = begin(self.phases[0])
@@ -195,15 +183,3 @@ class Rows:
                     if s + 1 < passes.count:
                         nest.emit([scope], passes.outer[s + 1])
         nest.finish()
-
-    def bind(self, binding: Binding) -> Bound:
-        points = 1
-        for extent in binding.extents[self.kernel.parallel :]:
-            points *= extent
-        rows = max(1, int(UNIT_POINTS / max(1.0, cost(self.kernel) / 8)) // points)
-        sizes = Blocks.choose(binding, self.kernel.parallel, self.tuning, rows, 1)
-        units = sizes["outer_blocks"] * sizes["row_blocks"]
-        lanes = binding.extents[self.tuning.lane]
-        sizes["kept_row"] = lanes + self.tuning.width * self.tuning.unroll
-        sizes["kept_size"] = points // lanes * sizes["kept_row"]
-        return Bound(sizes, ((units, 1),), 0, 8 * sizes["kept_size"] * len(self.passes.kept))

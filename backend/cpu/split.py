@@ -8,65 +8,24 @@ many pieces there are depends on the sizes alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 from llvmlite import ir
 
-from ..ir import Binding, Kernel
 from . import access, primitives
-from .analysis import Analysis
+from .accumulators import Accumulator
 from .columns import ColumnPass
 from .constants import i64
 from .elementwise import lanes_loop
 from .emitter import I8
 from .nest import Nest, Scope
-from .passes import Accumulator, Dtype, Passes
-from .rows import UNIT_POINTS, Range, RowPass
-from .tuning import Tuning
-from .units import Blocks, Bound, Depths, accesses_of, cost, each_row, unit_ranges
-
-MOST_PIECES = 1024
-# Columns are reduced so many rows at a time, across the whole width of a unit: rows are then read from end to end,
-# and the accumulators, in memory, are touched once for each such panel.
-PANEL_ROWS = 16
-PANEL_LANES = 4096
+from .partition import PANEL_ROWS, SplitPartition
+from .passes import Dtype
+from .rows import Range, RowPass
+from .units import Depths, accesses_of, each_row, unit_ranges
 
 
-class Split:
+class Split(SplitPartition):
     """Phases ``reduce, combine`` for each pass, and a last one for what is written for every point."""
-
-    def __init__(self, kernel: Kernel, tuning: Tuning) -> None:
-        self.kernel = kernel
-        self.tuning = tuning
-        self.analysis = Analysis(kernel)
-        self.passes = Passes(self.analysis, keep=False)
-        last = self.passes.count - 1
-        count = 2 * last + (1 if self.passes.stores[last] else 0)
-        self.phases: tuple[str, ...] = tuple(f"phase{k}" for k in range(count))
-        # Combining runs over the parallel axes like an elementwise kernel.
-        lane = tuning.lane if self.in_columns else kernel.parallel - 1
-        others = [k for k in range(kernel.parallel) if k != lane]
-        self.order = [*others, lane]
-        self.combining = Tuning("elementwise", lane, others[-1] if others else -1, tuning.width, 1)
-        self.states: list[
-            tuple[int, int, Dtype]
-        ] = []  # (reduction, part, dtype) of each array of partial results
-        for r in self.analysis.reduces:
-            self.states += [(r, part, d) for part, d in enumerate(Accumulator.state_dtypes(kernel, r))]
-        self.names: tuple[str, ...] = (
-            *Blocks.NAMES,
-            "pieces",
-            "piece",
-            "points",
-            *(f"partial.{r}.{part}" for r, part, _ in self.states),
-            *(f"final.{r}" for r in self.analysis.reduces),
-        )
-
-    @property
-    def in_columns(self) -> bool:
-        return self.tuning.strategy == "columns"
-
-    # --- emission -------------------------------------------------------------------------------------
 
     def emit(self, begin: Callable[..., Nest]) -> None:
         for k, name in enumerate(self.phases):
@@ -252,40 +211,3 @@ class Split:
         for n in instructions:
             if self.kernel.body[n].op == "reduce":
                 scope.env[n] = self._load(nest, scope, f"final.{n}", self.kernel.body[n].dtype, point)
-
-    # --- binding --------------------------------------------------------------------------------------
-
-    def bind(self, binding: Binding) -> Bound:
-        kernel, tuning = self.kernel, self.tuning
-        extents = binding.extents
-        rows = prod(extents[: kernel.parallel])
-        points = prod(extents[kernel.parallel :])
-        along = extents[tuning.split]
-        work = UNIT_POINTS / max(1.0, cost(kernel) / 8)
-        if self.in_columns:
-            lanes = tuning.width * tuning.unroll
-            chunk = min(-(-extents[tuning.lane] // lanes) * lanes, PANEL_LANES)
-            sizes = Blocks.choose(binding, kernel.parallel, tuning, chunk, chunk)
-            columns = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
-            per_unit = points * chunk // PANEL_ROWS
-        else:
-            sizes = Blocks.choose(binding, kernel.parallel, self.combining, rows, rows)
-            columns = rows
-            per_unit = points
-        pieces = max(1, min(MOST_PIECES, along, int(per_unit // work)))
-        piece = -(-along // pieces)
-        if tuning.split == tuning.lane:
-            whole = tuning.width * tuning.unroll
-            piece = -(-piece // whole) * whole
-        pieces = -(-along // piece)
-        sizes |= {"pieces": pieces, "piece": piece, "points": rows}
-        used = 0
-        for r, part, dtype in self.states:
-            sizes[f"partial.{r}.{part}"] = used
-            used += -(-pieces * rows * dtype.itemsize // 64) * 64
-        for r in self.analysis.reduces:
-            sizes[f"final.{r}"] = used
-            used += -(-rows * kernel.body[r].dtype.itemsize // 64) * 64
-        combining = sizes["outer_blocks"] * sizes["row_blocks"] * sizes["lane_chunks"]
-        phases = [(combining if k % 2 else columns * pieces, 1) for k in range(len(self.phases))]
-        return Bound(sizes, tuple(phases), used, 0)

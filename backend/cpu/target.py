@@ -1,17 +1,31 @@
-"""The processor that code is generated for."""
+"""The processor that code is generated for.
+
+What this processor is LLVM knows, but LLVM takes a while to load. A process that asked it leaves the answer
+in a store, under a key of all that the answer may depend on, and later processes find it there.
+"""
 
 from __future__ import annotations
 
-import ctypes
-from contextlib import suppress
+import hashlib
+import os
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from llvmlite import binding
+from ..base import Store
+
+if TYPE_CHECKING:
+    from llvmlite import binding
 
 # Vector functions of glibc by the letter of their instruction set in the vector function ABI.
-_LIBRARY = "libmvec.so.1"
-_LETTERS = {("x86_64", 512): "e", ("x86_64", 256): "d", ("x86_64", 128): "b", ("aarch64", 128): "n"}
+LETTERS = {("x86_64", 512): "e", ("x86_64", 256): "d", ("x86_64", 128): "b", ("aarch64", 128): "n"}
+# float64 functions for which the C library may have vector versions, with their number of operands.
+_UNARY = "exp2 expm1 log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf cbrt"
+VECTOR_MATH = dict.fromkeys(_UNARY.split(), 1) | {"exp": 1, "log": 1, "pow": 2, "atan2": 2}
+# Libraries that compiled code calls: vector functions, and conversions of float16 on processors without.
+LIBRARIES = ("libmvec.so.1", "libgcc_s.so.1")
 
 
 @dataclass(frozen=True)
@@ -42,7 +56,7 @@ class Target:
     @staticmethod
     def host() -> Target:
         """The processor this runs on."""
-        return _host()
+        return host().target
 
     @staticmethod
     def for_triple(triple: str, cpu: str = "", features: str = "") -> Target:
@@ -57,7 +71,9 @@ class Target:
         features : str
             For example ``+avx2,+fma``; what the name of the processor implies need not be repeated.
         """
-        return _describe(triple, cpu, features)
+        from .processors import describe
+
+        return describe(triple, cpu, features)
 
     @property
     def architecture(self) -> str:
@@ -74,107 +90,108 @@ class Target:
 
     def vector_function(self, name: str, arity: int = 1) -> str | None:
         """The C library's float64 function over one full register, or None where it has none."""
-        letter = _LETTERS.get((self.architecture, self.register_bits))
+        letter = LETTERS.get((self.architecture, self.register_bits))
         symbol = f"_ZGV{letter}N{self.lanes(64)}{'v' * arity}_{name}"
         return symbol if symbol in self.vector_math else None
 
     def machine(self, level: int = 2) -> binding.TargetMachine:
         """A new LLVM target machine at an optimisation level of code generation, 0 to 3."""
-        _initialise(native=self.architecture == binding.get_process_triple().partition("-")[0])
-        return binding.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features, opt=level, reloc="pic", codemodel="small"
+        from .processors import machine
+
+        return machine(self, level)
+
+
+@dataclass(frozen=True)
+class Host:
+    """What code for this process depends on.
+
+    Attributes
+    ----------
+    target : Target
+    generator : str
+        The version of LLVM, and a digest of the code generator's own source.
+    """
+
+    target: Target
+    generator: str
+
+    def to_bytes(self) -> bytes:
+        t = self.target
+        flags = [name for name in _FLAGS if getattr(t, name)]
+        lines = (
+            t.triple,
+            t.cpu,
+            t.features,
+            str(t.register_bits),
+            *map(" ".join, (flags, sorted(t.vector_math))),
+        )
+        return "\n".join((*lines, self.generator)).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Host:
+        triple, cpu, features, bits, flags, functions, generator = data.decode().split("\n")
+        has = {name: name in flags.split() for name in _FLAGS}
+        return Host(
+            Target(triple, cpu, features, int(bits), vector_math=frozenset(functions.split()), **has),
+            generator,
         )
 
 
-@cache
-def _initialise(native: bool) -> None:
-    if native:
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-    else:
-        binding.initialize_all_targets()
-        binding.initialize_all_asmprinters()
+_FLAGS = ("has_fma", "has_half", "has_avx512")
+_host: Host | None = None
 
 
-# float64 functions for which the C library may have vector versions, with their number of operands.
-_UNARY = "exp2 expm1 log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf cbrt"
-VECTOR_MATH = dict.fromkeys(_UNARY.split(), 1) | {"exp": 1, "log": 1, "pow": 2, "atan2": 2}
+def host(store: Store | None = None) -> Host:
+    """What code for this process depends on, remembered in a store between processes."""
+    global _host
+    if _host is None:
+        key = _identity() if store is not None else None
+        found = store.read("host", key) if store is not None and key is not None else None
+        if found is not None:
+            _host = Host.from_bytes(found)
+        else:
+            from .processors import host as ask
+            from .processors import llvm_version
+
+            _host = Host(ask(), f"{llvm_version()}|{_source_digest()}")
+            if store is not None and key is not None:
+                store.write("host", key, _host.to_bytes())
+    return _host
 
 
-@cache
-def _host() -> Target:
-    triple = binding.get_process_triple()
-    architecture = triple.partition("-")[0]
+# Lines of a processor's paragraph in /proc/cpuinfo; others, such as that with its clock, change.
+_CPUINFO = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags", b"Features", b"CPU ")
+
+
+def _identity() -> str | None:
+    """What LLVM's answer depends on, had without LLVM; None where the system does not tell."""
+    llvmlite = find_spec("llvmlite")
+    if llvmlite is None or llvmlite.origin is None:
+        return None
     try:
-        features = binding.get_host_cpu_features()
-    except RuntimeError:  # LLVM cannot tell; the processor's name implies what is sure
-        return _describe(triple, binding.get_host_cpu_name(), "")
-    x86 = architecture == "x86_64"
-    avx512 = x86 and all(features.get(f"avx512{part}", False) for part in ("f", "dq", "bw", "vl"))
-    register_bits = 512 if avx512 else 256 if x86 and features.get("avx2", False) else 128
-    has_half = not x86 or bool(features.get("f16c", False))
-    if not has_half:
-        with suppress(RuntimeError):
-            binding.load_library_permanently("libgcc_s.so.1")  # has the conversions
-    return Target(
-        triple,
-        binding.get_host_cpu_name(),
-        features.flatten(),
-        register_bits,
-        has_fma=not x86 or bool(features.get("fma", False)),
-        has_half=has_half,
-        has_avx512=avx512,
-        vector_math=_vector_math(_LETTERS.get((architecture, register_bits)), register_bits // 64),
-    )
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            first = file.read(16384).partition(b"\n\n")[0]
+        libc = os.confstr("CS_GNU_LIBC_VERSION")
+        version = _state(os.stat(Path(llvmlite.origin).with_name("_version.py")))
+        sources = sorted((e.name, _state(e.stat())) for e in _sources())
+    except (OSError, ValueError):
+        return None
+    processor = [line for line in first.splitlines() if line.startswith(_CPUINFO)]
+    return repr((os.uname().machine, processor, libc, llvmlite.origin, version, sources))
 
 
-def _vector_math(letter: str | None, lanes: int) -> frozenset[str]:
-    """The vector functions the C library of this process has; makes them visible to compiled code."""
-    try:
-        library = ctypes.CDLL(_LIBRARY)
-        binding.load_library_permanently(_LIBRARY)
-    except (OSError, RuntimeError):
-        return frozenset()
-    symbols = (f"_ZGV{letter}N{lanes}{'v' * arity}_{name}" for name, arity in VECTOR_MATH.items())
-    return frozenset(symbol for symbol in symbols if hasattr(library, symbol))
+def _state(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
 
 
-_PROBE = """
-target triple = "{triple}"
-declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
-define <16 x float> @fused(<16 x float> %a, <16 x float> %b, <16 x float> %c) {{
-  %r = call <16 x float> @llvm.fma.v16f32(<16 x float> %a, <16 x float> %b, <16 x float> %c)
-  ret <16 x float> %r
-}}
-define <16 x float> @half(<16 x half> %a) {{
-  %r = fpext <16 x half> %a to <16 x float>
-  ret <16 x float> %r
-}}
-define <64 x i8> @bytes(<64 x i8> %a, <64 x i8> %b) {{
-  %r = add <64 x i8> %a, %b
-  ret <64 x i8> %r
-}}
-define <4 x i64> @quads(<4 x double> %a) {{
-  %r = fptosi <4 x double> %a to <4 x i64>
-  ret <4 x i64> %r
-}}
-"""
+def _sources() -> list[os.DirEntry[str]]:
+    """The generator's own source files."""
+    return [e for e in os.scandir(os.path.dirname(__file__)) if e.name.endswith(".py")]
 
 
-@cache
-def _describe(triple: str, cpu: str, features: str) -> Target:
-    if not triple.startswith("x86_64"):
-        return Target(triple, cpu, features, 128, has_fma=True, has_half=True, has_avx512=False)
-    # What a processor's name implies only LLVM knows: read it off the code it generates.
-    bare = Target(triple, cpu, features, 128, has_fma=False, has_half=False, has_avx512=False)
-    assembly = bare.machine().emit_assembly(binding.parse_assembly(_PROBE.format(triple=triple)))
-    avx512 = "vpaddb\t%zmm" in assembly and "vcvttpd2qq\t%ymm" in assembly
-    return Target(
-        triple,
-        cpu,
-        features,
-        512 if avx512 else 256 if "vpaddb\t%ymm" in assembly else 128,
-        has_fma="vfmadd" in assembly,
-        has_half="vcvtph2ps" in assembly,
-        has_avx512=avx512,
-    )
+def _source_digest() -> str:
+    """Code from another version of the generator is another key."""
+    digest = hashlib.sha256()
+    for path in sorted(e.path for e in _sources()):
+        digest.update(Path(path).read_bytes())
+    return digest.hexdigest()[:16]

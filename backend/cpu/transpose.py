@@ -9,61 +9,36 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from ..ir import Kernel
 from .constants import POINTER, i64
 from .emitter import I8, I64
+from .tuning import TRANSPOSED_LANES, TRANSPOSED_ROWS
 
 if TYPE_CHECKING:
     from .nest import Nest, Scope
-    from .tuning import Tuning
     from .units import Ranges
-
-# Size of a block: it and what is read for it fit the first-level cache.
-ROWS = 64
-LANES = 64
-
-
-def scratch(kernel: Kernel, tuning: Tuning) -> int:
-    """Bytes of scratch memory that a thread needs."""
-    return sum(
-        ROWS * LANES * kernel.operands[kernel.accesses[a].operand].dtype.itemsize for a in tuning.packed
-    )
-
-
-def _blocks(nest: Nest) -> list[tuple[int, ir.Value]]:
-    """Each transposed access and its place in scratch memory."""
-    result = []
-    offset = 0
-    for a in nest.tuning.packed:
-        place = nest.b.gep(nest.own, [i64(offset)], source_etype=I8)
-        if nest.kernel.accesses[a].anchor in nest.root.pointers:  # else the load is dead
-            result.append((a, place))
-        offset += ROWS * LANES * nest.itemsize(a)
-    return result
 
 
 def pack(nest: Nest, scope: Scope, ranges: Ranges) -> None:
-    """Transpose what a unit reads of each such operand."""
+    """Transpose what a unit reads of each such operand, and point the accesses there."""
     b = nest.b
-    (row, row_end), (lane, lane_end) = ranges.row, ranges.lane
-    for a, block in _blocks(nest):
+    lane, lane_end = ranges.lane
+    row, row_end = ranges.row if nest.packed_axis == nest.tuning.row else (i64(0), nest.extent(nest.packed_axis))
+    rows = i64(TRANSPOSED_ROWS) if nest.packed_axis == nest.tuning.row else row_end
+    place = nest.own
+    for a in nest.tuning.packed:
         size = nest.itemsize(a)
         access = nest.kernel.accesses[a]
+        if access.anchor not in nest.root.pointers:
+            continue  # the load is dead
         step = nest.stride(access.anchor, nest.lane_axis)
         source = b.gep(scope.pointers[access.anchor], [b.mul(lane, step)], source_etype=I8)
         first = b.add(b.mul(row, i64(size)), i64(access.delta * size))
         source = b.gep(source, [first], source_etype=I8)
-        b.call(_function(nest, size), [block, source, step, b.sub(row_end, row), b.sub(lane_end, lane)])
-
-
-def enter(nest: Nest, scope: Scope, ranges: Ranges) -> None:
-    """Point the transposed accesses at a row of their blocks."""
-    b = nest.b
-    for a, block in _blocks(nest):
-        size = nest.itemsize(a)
-        row = b.mul(b.sub(scope.index[nest.tuning.row], ranges.row[0]), i64(LANES * size))
-        start = b.sub(row, b.mul(ranges.lane[0], i64(size)))
-        scope.packed[a] = b.gep(block, [start], source_etype=I8)
+        b.call(_function(nest, size), [place, source, step, b.sub(row_end, row), b.sub(lane_end, lane)])
+        # Where the element at position 0 of both axes would be.
+        origin = b.add(b.mul(row, i64(TRANSPOSED_LANES)), lane)
+        scope.packed[a] = b.gep(place, [b.mul(origin, i64(-size))], source_etype=I8)
+        place = b.gep(place, [b.mul(rows, i64(TRANSPOSED_LANES * size))], source_etype=I8)
 
 
 def _function(nest: Nest, size: int) -> ir.Function:
@@ -91,7 +66,7 @@ def _function(nest: Nest, size: int) -> ir.Function:
 
     def at(r: ir.Value, lane: ir.Value) -> tuple[ir.Value, ir.Value]:
         read = b.gep(source, [b.add(b.mul(lane, step), b.mul(r, i64(size)))], source_etype=I8)
-        write = b.gep(to, [b.add(b.mul(r, i64(LANES)), lane)], source_etype=element)
+        write = b.gep(to, [b.add(b.mul(r, i64(TRANSPOSED_LANES)), lane)], source_etype=element)
         return read, write
 
     with nest.loop(i64(0), rows, i64(side)) as row:
@@ -107,7 +82,11 @@ def _function(nest: Nest, size: int) -> ir.Function:
                         place = b.gep(read, [b.mul(step, i64(k))], source_etype=I8)
                         vectors.append(b.load(place, align=size, typ=ir.VectorType(element, side)))
                     for k, vector in enumerate(_transposed(nest, vectors)):
-                        b.store(vector, b.gep(write, [i64(k * LANES)], source_etype=element), align=size)
+                        b.store(
+                            vector,
+                            b.gep(write, [i64(k * TRANSPOSED_LANES)], source_etype=element),
+                            align=size,
+                        )
                 with rest, nest.loop(row.index, row_end, i64(1)) as r:
                     with nest.loop(lane.index, lane_end, i64(1)) as lane_:
                         read, write = at(r.index, lane_.index)

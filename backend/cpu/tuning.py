@@ -67,6 +67,9 @@ class Tuning(NamedTuple):
         return next((s for a, s in self.strides if a == anchor), None)
 
 
+# Size of a block of a transposed operand: it and what is read for it fit the first-level cache.
+TRANSPOSED_ROWS = 64
+TRANSPOSED_LANES = 64
 # Rough costs of one access of one vector of lanes, in vector instructions.
 _UNIT, _REVERSED, _UNIFORM, _PACKED = 1.0, 2.0, 0.25, 3.0
 _GATHER_LANE, _SCATTER_LANE = 1.2, 1.5
@@ -76,7 +79,7 @@ _LONGEST_UNROLLED = 8
 # Instructions of a body up to which so many vectors are computed side by side.
 _UNROLL = ((6, 4), (28, 2), (96, 1))
 # Instructions emitted for a body, all vectors together, that keep compiling within bounds.
-_MOST_INSTRUCTIONS = 2400
+_MOST_INSTRUCTIONS = 1300
 # Instructions up to which a short axis is written out.
 _MOST_UNROLLED = 256
 # Outputs together at least so large are written past the caches.
@@ -86,6 +89,7 @@ _FEW_UNITS = 48
 _LONG_ROW = 1 << 16
 # Points of a column from which a single pass over wide arrays is cut into panels of rows.
 _PANEL_POINTS = 64
+_PANEL_ELEMENTS = 1 << 18
 # Of a row's values kept between passes, and of a block of columns'.
 _KEPT_BYTES = 256 << 10
 
@@ -107,7 +111,11 @@ def _choose(kernel: Kernel, binding: Binding, target: Target) -> Tuning:
     chosen, cost = best.tuning(), best.cost()
     for axis in range(kernel.rank):
         extent = binding.extents[axis]
-        if not can_unroll(kernel, axis) or not 2 <= extent <= _LONGEST_UNROLLED or len(kernel.body) * extent > _MOST_UNROLLED:
+        if (
+            not can_unroll(kernel, axis)
+            or not 2 <= extent <= _LONGEST_UNROLLED
+            or len(kernel.body) * extent > _MOST_UNROLLED
+        ):
             continue
         without, bound = unrolled(kernel, axis, extent), unrolled_binding(kernel, binding, axis)
         other = _Choice(with_axis(without), binding_with_axis(without, bound), target)
@@ -125,14 +133,15 @@ class _Choice:
         self.arithmetic = sum(PRIMITIVES[i.op].cost for i in kernel.body if i.op in PRIMITIVES)
 
     def _width(self) -> int:
-        """Lanes: a register of the widest dtype computed in, two or more of it where bytes are mixed in."""
+        """Lanes: a register of the widest dtype computed in, more of them where narrow ones are mixed in."""
         sizes = []
         for instr in self.kernel.body:
             wide = instr.dtype.itemsize == 2 and instr.dtype.kind in "fV"
-            if instr.op != "store":
+            if instr.op != "store" and instr.dtype.kind != "b":
                 sizes.append(4 if wide else instr.dtype.itemsize)
-        widest, narrowest = max(sizes, default=4), min(sizes, default=4)
-        return max(self.target.lanes(8 * widest), self.target.lanes(8 * narrowest) // 4)
+        widest, narrowest = max(sizes, default=1), min(sizes, default=1)
+        few = 1 if widest <= 2 else 4  # registers for each value of the widest dtype are few
+        return max(self.target.lanes(8 * widest), self.target.lanes(8 * narrowest) // few)
 
     def cost(self) -> float:
         """Of one point with the best lane axis."""
@@ -146,7 +155,7 @@ class _Choice:
         tuning = Tuning(
             "columns" if lane < kernel.parallel else "rows",
             lane,
-            self._row_axis(lane, ()),
+            self._row_axis(lane, self._packed(lane)),
             self.width,
             *self._unroll(),
             self._strides(lane),
@@ -154,14 +163,15 @@ class _Choice:
         points = prod(self.binding.extents[kernel.parallel :])
         vectors = self.width * tuning.unroll if tuning.strategy == "columns" else 1
         tuning = tuning._replace(keep=points * vectors * 4 <= _KEPT_BYTES * (2 if vectors > 1 else 1))
-        return self._split(tuning, points)
+        tuning = self._split(tuning, points)
+        packed = tuple(a for a in self._packed(lane) if kernel.accesses[a].layout[tuning.row] == Stride.ZERO)
+        if packed and tuning.strategy == "columns" and tuning.split < 0:
+            unroll = max(1, TRANSPOSED_LANES // self.width)
+            tuning = tuning._replace(packed=packed, keep=False, unroll=min(tuning.unroll, unroll))
+        return tuning
 
     def _elementwise(self, lane: int) -> Tuning:
-        packed = tuple(
-            i.attrs[0]
-            for i in self.kernel.body
-            if i.op == "load" and self._packable(i.attrs[0], lane) is not None
-        )
+        packed = self._packed(lane)
         row = self._row_axis(lane, packed)
         packed = tuple(a for a in packed if self.kernel.accesses[a].layout[row] == Stride.UNIT)
         return Tuning(
@@ -231,30 +241,38 @@ class _Choice:
             return 1.5 * _UNIT if anchor in together else _SCATTER_LANE * self.width
         if self._is_span(access, lane):
             return float(stride)
-        if self._packable(access, lane) is not None:
-            return _PACKED
+        if self._packable(access, lane):
+            return 1.5 * _UNIT if self.kernel.reduced else _PACKED
         return _GATHER_LANE * self.width
 
-    def _packable(self, access: int, lane: int) -> int | None:
-        """The axis along which an operand's neighbours lie, if it should be transposed to lie along the lanes."""
+    def _packed(self, lane: int) -> tuple[int, ...]:
+        loads = [i.attrs[0] for i in self.kernel.body if i.op == "load"]
+        return tuple(a for a in dict.fromkeys(loads) if self._packable(a, lane))
+
+    def _packable(self, access: int, lane: int) -> bool:
+        """Whether an operand's neighbours, which do not lie along the lanes, should be transposed to do so."""
         kernel, extents = self.kernel, self.binding.extents
         layout = kernel.accesses[access].layout
-        if kernel.reduced or shifts(kernel) or layout[lane] != Stride.ANY or extents[lane] < self.width // 2:
-            return None
-        if self._is_span(access, lane):
-            return None
-        for axis in range(kernel.parallel):
-            if layout[axis] == Stride.UNIT and extents[axis] >= 8:
-                return axis
-        return None
+        if shifts(kernel) or layout[lane] != Stride.ANY or extents[lane] < self.width // 2:
+            return False
+        if self._is_span(access, lane) or lane >= kernel.parallel:
+            return False
+        if not kernel.reduced:
+            return any(layout[k] == Stride.UNIT and extents[k] >= 8 for k in range(kernel.parallel))
+        # Columns: what is transposed once is read again for many rows.
+        again = any(layout[k] == Stride.ZERO and extents[k] >= 16 for k in range(kernel.parallel))
+        reduced = kernel.parallel
+        return kernel.reduced == 1 and layout[reduced] == Stride.UNIT and again and 8 <= extents[reduced] <= 512
 
     def _row_axis(self, lane: int, packed: tuple[int, ...]) -> int:
-        """The axis looped over next to the lanes: where transposed operands lie, else the innermost other."""
+        """The axis looped over next to the lanes: where transposed operands lie, or are read again, else the
+        innermost other."""
         others = [k for k in range(self.kernel.parallel) if k != lane]
         if not others:
             return -1
         layouts = [self.kernel.accesses[a].layout for a in packed]
-        return max(others, key=lambda k: (sum(layout[k] == Stride.UNIT for layout in layouts), k))
+        wanted = Stride.ZERO if self.kernel.reduced else Stride.UNIT
+        return max(others, key=lambda k: (sum(layout[k] == wanted for layout in layouts), k))
 
     def _strides(self, lane: int) -> tuple[tuple[int, int], ...]:
         result = []
@@ -302,7 +320,8 @@ class _Choice:
             # One pass over many rows goes through them from end to end, for the sake of memory.
             analysis = Analysis(kernel)
             once = analysis.last_stage == 1 and not any(analysis.is_inner(n) for n in analysis.stores)
-            whole = not (once and points >= _PANEL_POINTS and extents[tuning.lane] > lanes)
+            wide = extents[tuning.lane] > lanes and points * extents[tuning.lane] >= _PANEL_ELEMENTS
+            whole = not (once and points >= _PANEL_POINTS and wide) or bool(self._packed(tuning.lane))
             if whole and 1 < tuning.unroll < 8 and self.target.has_avx512:
                 # Several passes over narrow columns: wider ones make longer bursts of each row.
                 tuning = tuning._replace(unroll=8)

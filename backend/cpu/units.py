@@ -1,4 +1,4 @@
-"""How the parallel axes are cut into units of work, and the loops over a unit."""
+"""The loops over a unit of work."""
 
 from __future__ import annotations
 
@@ -8,81 +8,21 @@ from typing import NamedTuple, Protocol
 
 from llvmlite import ir
 
-from ...ops.primitives import PRIMITIVES
-from ..ir import Binding, Kernel
+from ..ir import Kernel
 from . import transpose
 from .constants import i64
 from .nest import Nest, Scope
+from .partition import loop_axes
 from .tuning import Tuning
 
 
-class Bound(NamedTuple):
-    """What a strategy makes of a binding: integers by name, (units, grain) of each phase, bytes of scratch memory."""
-
-    integers: dict[str, int]
-    phases: tuple[tuple[int, int], ...]
-    scratch: int
-    thread_scratch: int
-
-
-def loop_axes(parallel: int, tuning: Tuning) -> list[int]:
-    """The parallel axes outside the row axis and the lanes."""
-    return [k for k in range(parallel) if k not in (tuning.lane, tuning.row)]
-
-
-class Blocks:
-    """How the parallel axes are cut into units: blocks of outer positions × of rows × chunks of lanes."""
-
-    NAMES = ("outer", "outer_block", "outer_blocks", "row_block", "row_blocks", "lane_chunk", "lane_chunks")
-
-    @staticmethod
-    def choose(
-        binding: Binding, parallel: int, tuning: Tuning, elements: int, chunk: int, most_rows: int = 1 << 30
-    ) -> dict[str, int]:
-        """Sizes of the blocks for units of about `elements` elements and at most `chunk` lanes."""
-        extents = binding.extents
-        lanes = extents[tuning.lane] if tuning.lane < parallel else 1
-        rows = extents[tuning.row] if tuning.row >= 0 else 1
-        outer = 1
-        for k in loop_axes(parallel, tuning):
-            outer *= extents[k]
-        lane_chunk, lane_chunks = even(lanes, chunk, 64 if lanes > 64 else 1)
-        row_block, row_blocks = even(rows, min(most_rows, max(1, elements // lane_chunk)), 1)
-        outer_block, outer_blocks = 1, outer
-        if row_blocks == lane_chunks == 1:
-            outer_block, outer_blocks = even(outer, max(1, elements // (lanes * rows)), 1)
-        return {
-            "outer": outer,
-            "outer_block": outer_block,
-            "outer_blocks": outer_blocks,
-            "row_block": row_block,
-            "row_blocks": row_blocks,
-            "lane_chunk": lane_chunk,
-            "lane_chunks": lane_chunks,
-        }
-
-
-def even(extent: int, most: int, multiple: int) -> tuple[int, int]:
-    """Cut an extent into equal pieces of at most `most`, rounded up to a multiple: their size and number."""
-    pieces = max(1, -(-extent // max(most, 1)))
-    size = -(-extent // pieces)
-    size = -(-size // multiple) * multiple
-    return size, -(-extent // size)
-
-
 class Strategy(Protocol):
-    """One way to compile kernels."""
-
-    phases: tuple[str, ...]  # the functions of the phases
-    names: tuple[str, ...]  # integer arguments besides extents and strides
+    """One way to compile kernels: a partition, and code for its phases."""
 
     def __init__(self, kernel: Kernel, tuning: Tuning) -> None: ...
 
     def emit(self, begin: Callable[..., Nest]) -> None:
         """Emit the phases into functions that ``begin(name[, tuning])`` starts."""
-
-    def bind(self, binding: Binding) -> Bound:
-        """The work for these sizes."""
 
 
 class Ranges(NamedTuple):
@@ -161,7 +101,6 @@ def each_row(
         if nest.tuning.row >= 0:
             row = loops.enter_context(nest.loop(*ranges.row, i64(1)))
             scope = nest.enter(scope, nest.tuning.row, row.index)
-            transpose.enter(nest, scope, ranges)
         nest.emit([scope], depths.at[2])
         yield scope
 
@@ -169,8 +108,3 @@ def each_row(
 def accesses_of(kernel: Kernel, instructions: Sequence[int]) -> list[int]:
     """The accesses that instructions load from or store to."""
     return [kernel.body[n].attrs[0] for n in instructions if kernel.body[n].op in ("load", "store", "gather")]
-
-
-def cost(kernel: Kernel) -> float:
-    """Work of one element in additions."""
-    return sum(PRIMITIVES[i.op].cost if i.op in PRIMITIVES else 1.0 for i in kernel.body)

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import sys
-import tempfile
 import threading
 import warnings
 from collections import Counter, OrderedDict, deque
@@ -87,14 +86,8 @@ class KernelCache:
             return buckets.find_tuning(backend.tune(kernel, binding)) is not None
 
     def _load_or_compile(self, backend: Backend, kernel: Kernel, tuning: Hashable) -> Executable:
-        named = (
-            ("generator", backend.fingerprint()),
-            ("kernel", kernel.key),
-            ("tuning", tuning),
-        )
-        digest = hashlib.sha256(repr(named).encode()).digest()
-        path = folder() / f"{digest.hex()}.kernel"
-        code = self._read(path, digest)
+        key = repr((("generator", backend.fingerprint()), ("kernel", kernel.key), ("tuning", tuning)))
+        code = self.read("kernel", key)
         if code is not None:
             try:
                 executable = backend.load(kernel, tuning, code)
@@ -107,10 +100,15 @@ class KernelCache:
         executable, code = backend.compile(kernel, tuning)
         self.compile_ms += (perf_counter() - start) * 1e3
         self.counts["compiles"] += 1
-        self._write(path, digest, code)
+        self.write("kernel", key, code)
+        if self.counts["compiles"] % 64 == 0:
+            evict(folder(), config.disk_cache_bytes)
         return executable
 
-    def _read(self, path: Path, digest: bytes) -> bytes | None:
+    def read(self, kind: str, key: str) -> bytes | None:
+        """What was written under a key, by this process or another; None if it is not there whole."""
+        digest = hashlib.sha256(key.encode()).digest()
+        path = folder() / f"{digest.hex()}.{kind}"
         try:
             data = path.read_bytes()
         except OSError:
@@ -122,9 +120,14 @@ class KernelCache:
             os.utime(path)  # least recently used goes first
         return data[header:]
 
-    def _write(self, path: Path, digest: bytes, code: bytes) -> None:
+    def write(self, kind: str, key: str, code: bytes) -> None:
+        """Keep bytes under a key; warns, once, where that cannot be."""
         if not config.disk_cache:
             return
+        import tempfile  # with much that nothing else here needs
+
+        digest = hashlib.sha256(key.encode()).digest()
+        path = folder() / f"{digest.hex()}.{kind}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
@@ -145,9 +148,6 @@ class KernelCache:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-            return
-        if self.counts["compiles"] % 64 == 0:
-            evict(path.parent, config.disk_cache_bytes)
 
     def unlock(self) -> None:
         self._lock = threading.RLock()
@@ -194,7 +194,7 @@ def evict(path: Path, limit: int) -> None:
     files = []
     with contextlib.suppress(OSError):
         for entry in os.scandir(path):
-            if entry.name.endswith((".kernel", ".tmp")):
+            if entry.name.endswith((".kernel", ".host", ".tmp")):
                 with contextlib.suppress(OSError):
                     status = entry.stat()
                     files.append((status.st_mtime, status.st_size, entry.path))

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..backend import _runtime
 from ..backend.base import Backend
+from ..backend.cpu.backend import CPU
 from ..config import config
 from ..ops import _graph
 from ..ops._graph import Node, Tape, TensorBase
@@ -26,6 +27,7 @@ from ..ops.errors import (
     TracingError,
     recorded_line,
 )
+from .cache import kernels
 from .interpret import interpret
 from .plan import Plan, plan
 
@@ -48,10 +50,8 @@ def backend() -> Backend:
     """The backend kernels are compiled for, made at first use."""
     global _backend
     if _backend is None:
-        from ..backend.cpu.backend import CPU
-
         _runtime.set_fault_handler(_fault)
-        _backend = CPU()
+        _backend = CPU(store=kernels)
     return _backend
 
 
@@ -168,8 +168,8 @@ def owner(tensor: TensorBase) -> Any:
 def _fault(label: int, code: int, value: int) -> Exception:
     """The error for a fault that a kernel reported, at the line that recorded the operation."""
     tape, found = _running[-1]
-    position = label if found is None else found.faults.get(label, {}).get(code - 1, label)
-    node = tape.nodes[position]
+    places = found.faults.get(label, ()) if found else ()
+    node = tape.nodes[places[code - 1] if code <= len(places) else label]
     line = recorded_line(node.where) if node.where is not None else None
     if node.primitive.name != "wrap_index":
         return BackendError(f"[kernel] fault {code} with value {value}", line)

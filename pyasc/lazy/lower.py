@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,8 @@ class LoweredKernel:
         For each slot: (False, tape position of a SCALAR node) or (True, an int64 that the plan holds).
     position : int
         Tape position of the value that stands for the kernel in messages.
-    faults : dict of int to int
-        For each instruction that may report a fault, the tape position of its value.
+    faults : tuple of int
+        For each instruction that may report a fault, by its number, the tape position of its value.
     """
 
     kernel: Kernel
@@ -44,7 +44,7 @@ class LoweredKernel:
     operands: tuple[int, ...]
     scalars: tuple[tuple[bool, int], ...]
     position: int
-    faults: dict[int, int] = field(default_factory=dict)
+    faults: tuple[int, ...] = ()
 
 
 class Lowering:
@@ -63,7 +63,7 @@ class Lowering:
         self.indices: list[Access] = []
         self.scalars: list[tuple[bool, int]] = []
         self.scalar_dtypes: list[np.dtype[Any]] = []
-        self.faults: dict[int, int] = {}
+        self.faults: list[int] = []
         self.staged: dict[tuple[int, Access], tuple[Access, Shape]] = {}
         self.computed: dict[tuple[int, Access], int] = {}
         self.corners: dict[tuple[int, Access], int] = {}
@@ -107,15 +107,16 @@ class Lowering:
         requests: dict[tuple[int, Shape], set[Access]] = {}
         for v in sorted(needed):
             for u, view in sources(self.values, self.stored, v):
-                value = self.values[u]
-                if value.primitive in (LEAF, REDUCE, VIEW) or self.cost[u] <= STAGING_COST:
+                if self.values[u].primitive in (LEAF, REDUCE, VIEW) or self.cost[u] <= STAGING_COST:
                     continue
-                if (u in self.stored and u not in self.step.members) or not self._is_arithmetic(u):
+                if u in self.stored and u not in self.step.members:
                     continue
                 access: Access | None = self._native(v)
                 if view is not None and access is not None:
                     access = through_view(access, self.domain.extents, view.shape, *view.attrs)
                 if access is None or (u in self.step.members and access == self._native(u)):
+                    continue
+                if not self._is_arithmetic(u):
                     continue
                 requests.setdefault((u, access.strides), set()).add(access)
         staged: dict[tuple[int, Access], tuple[Access, Shape]] = {}
@@ -255,9 +256,11 @@ class Lowering:
             if reads is None:
                 raise AssertionError("an index that is not affine was scheduled into a kernel")
             args = tuple(self._scalar(u) if at is None else self._value(u, at) for u, at in reads)
-            result = self._emit(Instr(value.primitive.name, value.dtype, args, value.attrs))
+            attrs = value.attrs
             if value.primitive is WRAP_INDEX:
-                self.faults[result] = value.position
+                attrs = (len(self.faults),)
+                self.faults.append(value.position)
+            result = self._emit(Instr(value.primitive.name, value.dtype, args, attrs))
         return result
 
     def _scalar(self, v: int) -> int:
@@ -372,7 +375,7 @@ class Lowering:
             tuple(self.operands),
             tuple(self.scalars),
             self.values[sinks[-1]].position,
-            self.faults,
+            tuple(self.faults),
         )
 
     def _axis_order(self) -> list[int]:
@@ -397,7 +400,6 @@ class Lowering:
         if not self.indices:
             return self.body
         renamed: dict[int, int] = {}
-        faults, self.faults = self.faults, {}
         old, self.body = self.body, []
         slots = {n: i.attrs[0] for n, i in enumerate(old) if i.op == "scalar"}
         # Slots made here follow those of the tape; `known` must not find instructions by their old places.
@@ -410,8 +412,6 @@ class Lowering:
             if instr.op != "index":
                 args = tuple(renamed[a] for a in instr.args)
                 renamed[n] = self._emit(Instr(instr.op, instr.dtype, args, instr.attrs))
-                if n in faults:
-                    self.faults[renamed[n]] = faults[n]
                 if n in slots:
                     self.known["scalar", self.scalars[slots[n]], instr.dtype] = renamed[n]
                 continue

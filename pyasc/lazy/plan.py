@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import _runtime
-from ..backend.base import Backend
+from ..backend.base import Backend, Executable
 from ..backend.ir import Access as KernelAccess
 from ..backend.ir import Binding, Instr, Kernel, Operand, format_kernel
 from ..backend.verify import verify_binding, verify_kernel
@@ -43,13 +43,16 @@ class Plan:
     constants : bytes
         The plan's own scalars, which follow the tape's.
     faults : dict
-        By the label of a launch, and the number of an instruction that may report a fault: the position in
-        the tape of the operation that it belongs to.
+        By the label of a launch, for each instruction that may report a fault, the position in the tape of
+        the operation that it belongs to.
+    executables : tuple of Executable
+        Keep the code of the kernels in memory.
     """
 
     program: _runtime.Program
     constants: bytes
-    faults: dict[int, dict[int, int]]
+    faults: dict[int, tuple[int, ...]]
+    executables: tuple[Executable, ...]
 
 
 class Planner:
@@ -73,10 +76,11 @@ class Planner:
         self.backend = backend
         self.slot_of: dict[int, int] = {}
         self.constants: list[int] = []
-        self.faults: dict[int, dict[int, int]] = {}
+        self.faults: dict[int, tuple[int, ...]] = {}
         self.scalar_index: dict[int, int] = {}
         self.last_use: dict[int, int] = {}
         self.reads: list[set[int]] = []
+        self.executables: list[Executable] = []
 
     def run(self) -> Plan:
         leaves = {position: n for n, position in enumerate(self.tape.leaves)}
@@ -105,7 +109,7 @@ class Planner:
                 if self.last_use.get(v, n) == n and self._is_temporary(v) and v in self.slot_of:
                     self.program.free(self.slot_of[v])
         constants = struct.pack(f"<{len(self.constants)}q", *self.constants)
-        return Plan(self.program, constants, self.faults)
+        return Plan(self.program, constants, self.faults, tuple(self.executables))
 
     # --- memory --------------------------------------------------------------------------------------
 
@@ -212,10 +216,10 @@ class Planner:
         if lowered.faults:
             self.faults[lowered.position] = lowered.faults
         executable = kernel_cache.executable(self.backend, lowered.kernel, lowered.binding)
+        self.executables.append(executable)
         launch = executable.bind(lowered.binding)
         scalars = [
-            self._constant(source) if held else self.scalar_index[source]
-            for held, source in lowered.scalars
+            self._constant(source) if held else self.scalar_index[source] for held, source in lowered.scalars
         ]
         self.program.launch(
             [(p.function, p.units, p.grain) for p in launch.phases],

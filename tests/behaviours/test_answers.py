@@ -80,12 +80,14 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=ids)
 def test_layouts_after_contiguous(dtype: np.dtype[Any]) -> None:
-    """One function, every pair of layouts, the contiguous ones first."""
+    """One function, pairs of layouts, the contiguous ones first; every pair for two dtypes."""
     a, b = draw((48, 48), dtype, 1), draw((48, 48), dtype, 2)
     x, y = pyasc.array(a), pyasc.array(b)
-    for left in VIEWS.values():
-        for right in VIEWS.values():
-            same(pyasc.minimum(left(x), right(y)) + right(y), np.minimum(left(a), right(b)) + right(b))
+    full = dtype in (np.dtype("float32"), np.dtype("int8"))
+    for n, left in enumerate(VIEWS.values()):
+        for m, right in enumerate(VIEWS.values()):
+            if full or m in (0, n, (n + 1) % len(VIEWS)):
+                same(pyasc.minimum(left(x), right(y)) + right(y), np.minimum(left(a), right(b)) + right(b))
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)

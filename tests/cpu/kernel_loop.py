@@ -5,24 +5,17 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from itertools import count
 from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
-
+from pyasc.backend import _runtime
 from pyasc.backend.cpu import primitives as p
 from pyasc.backend.cpu.emitter import Emitter
 from pyasc.backend.cpu.target import Target
 
 Array = np.ndarray[Any, Any]
 Dtype = np.dtype[Any]
-_numbers = count()
-
-
-@cache
-def _jit() -> Any:
-    return binding.create_lljit_compiler(Target.host().machine())
 
 
 def loop_module(
@@ -80,10 +73,9 @@ def compiled(
 ) -> tuple[Callable[..., None], Any]:
     machine = target.machine()
     parsed = optimised(loop_module(op, dtype, dtypes, attrs, width, target), machine)
-    library = binding.JITLibraryBuilder().add_object_img(machine.emit_object(parsed)).add_current_process()
-    tracker = library.export_symbol("loop").link(_jit(), f"loop{next(_numbers)}")
+    code = _runtime.load_object(machine.emit_object(parsed), ["loop"])
     arguments = [ctypes.c_int64] + [ctypes.c_void_p] * (len(dtypes) + 1)
-    return ctypes.CFUNCTYPE(None, *arguments)(tracker["loop"]), tracker
+    return ctypes.CFUNCTYPE(None, *arguments)(code.addresses[0]), code
 
 
 def run(

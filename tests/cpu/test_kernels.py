@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kernel_tape import Tape, backend, check, compiled, launch
+
 from pyasc.backend.cpu.tuning import Tuning
 
 Dtype = np.dtype[Any]
@@ -15,6 +16,13 @@ DTYPES = [np.dtype(d) for d in "?bBhHiIqQefd"] + [np.dtype(ml_dtypes.bfloat16)]
 SIZES = [*range(1, 34), 63, 64, 65, 127, 129, 255, 257, 1023]
 # The host's own instructions, and older ones that it can run: no masks, fewer lanes.
 LEVELS = ["", "x86-64", "haswell"] if backend().target.architecture == "x86_64" else [""]
+
+
+def on_levels(*dtypes: Any) -> pytest.MarkDecorator:
+    """All the dtypes on the host's own instructions, bytes and float32 also on the older ones."""
+    pairs = [(np.dtype(d), "") for d in dtypes]
+    pairs += [(np.dtype(d), level) for level in LEVELS[1:] for d in ("u1", "f4")]
+    return pytest.mark.parametrize("dtype, level", pairs, ids=lambda v: str(v) or "host")
 
 
 def lanes(dtype: Dtype, level: str = "") -> int:
@@ -31,8 +39,7 @@ def select_sum(tape: Tape, a: int, b: int) -> None:
     tape.store(less)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@on_levels(*DTYPES)
 def test_every_size(dtype: Dtype, level: str) -> None:
     plain = Tuning("elementwise", 0, -1, lanes(dtype, level))
     tunings = [plain._replace(unroll=u) for u in (1, 2, 4)] + [plain._replace(unroll=2, masked=True)]
@@ -42,27 +49,24 @@ def test_every_size(dtype: Dtype, level: str) -> None:
         check(tape, tunings[: 2 if level else 4], seed=n, specials=True, level=level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "f2", "f4", "f8"])
+@on_levels("?", "u1", "i2", "f2", "f4", "f8")
 @pytest.mark.parametrize("stride", [-1, 0, 2, 3, 4, 7, -3])
-def test_strides(dtype: str, stride: int, level: str) -> None:
-    kind = np.dtype(dtype)
-    width = lanes(kind, level)
+def test_strides(dtype: Dtype, stride: int, level: str) -> None:
+    width = lanes(dtype, level)
     for n in (1, 2, 5, 15, 16, 17, 33, 64, 65, 130, 300):
         tape = Tape((n,))
-        select_sum(tape, tape.load(kind, (stride,)), tape.load(kind))
+        select_sum(tape, tape.load(dtype, (stride,)), tape.load(dtype))
         plain = Tuning("elementwise", 0, -1, width, 2)
         check(tape, [plain, plain._replace(masked=True), None], seed=n, level=level)
         if stride:
             tape = Tape((n,))
-            tape.store(tape.emit("max", kind, (tape.load(kind), tape.load(kind))), (stride,))
+            tape.store(tape.emit("max", dtype, (tape.load(dtype), tape.load(dtype))), (stride,))
             check(tape, [plain, plain._replace(masked=True), None], seed=n, level=level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", ["u1", "u2", "f4", "f8"])
+@on_levels("u1", "u2", "f4", "f8")
 @pytest.mark.parametrize("channels", [2, 3, 4])
-def test_interleaved_channels_share_an_anchor(dtype: str, channels: int, level: str) -> None:
+def test_interleaved_channels_share_an_anchor(dtype: Dtype, channels: int, level: str) -> None:
     for n in (1, 3, 16, 17, 63, 64, 65, 66, 200, 1023):
         tape = Tape((n,))
         pixels = tape.operand(dtype)
@@ -78,10 +82,9 @@ def test_interleaved_channels_share_an_anchor(dtype: str, channels: int, level: 
         check(tape, [None, Tuning("elementwise", 0, -1, 16, 1, masked=True)], seed=n, level=level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", ["?", "i1", "f2", "i4", "f4", "f8"])
-def test_transposed_operand(dtype: str, level: str) -> None:
-    width = lanes(np.dtype(dtype), level)
+@on_levels("?", "i1", "f2", "i4", "f4", "f8")
+def test_transposed_operand(dtype: Dtype, level: str) -> None:
+    width = lanes(dtype, level)
     for m, n in ((1, 1), (3, 100), (100, 3), (16, 64), (64, 64), (65, 130), (129, 127)):
         tape = Tape((m, n))
         select_sum(tape, tape.load(dtype), tape.load(dtype, (1, m)))
@@ -90,10 +93,9 @@ def test_transposed_operand(dtype: str, level: str) -> None:
         check(tape, [None, packed, packed._replace(masked=True), gathered], seed=n, level=level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "f4", "f8"])
+@on_levels("?", "u1", "i2", "f4", "f8")
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
-def test_short_inner_axis(dtype: str, channels: int, level: str) -> None:
+def test_short_inner_axis(dtype: Dtype, channels: int, level: str) -> None:
     """Pixels with weights for each channel, a mask for each pixel, and channels reversed."""
     for n in (1, 5, 16, 33, 64, 67, 300):
         tape = Tape((n, channels))
@@ -196,9 +198,8 @@ def test_random_kernels(seed: int) -> None:
 # --- gathers, positions, stores at several depths ------------------------------------------------------
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", ["?", "i2", "f4", "f8"])
-def test_gather(dtype: str, level: str) -> None:
+@on_levels("?", "i2", "f4", "f8")
+def test_gather(dtype: Dtype, level: str) -> None:
     generator = np.random.default_rng(0)
     for m, n in ((1, 1), (3, 17), (40, 33), (2, 300)):
         tape = Tape((m, n))
@@ -214,7 +215,7 @@ def test_gather(dtype: str, level: str) -> None:
         total = tape.emit("max", dtype, (tape.emit("max", dtype, gathers[:2]), gathers[2]))
         tape.store(total)
         indices = {1: generator.integers(0, 400, m * n), 2: generator.integers(0, 100, m)}
-        plain = Tuning("elementwise", 1, 0, lanes(np.dtype(dtype), level), 2)
+        plain = Tuning("elementwise", 1, 0, lanes(dtype, level), 2)
         tunings = [None, plain, plain._replace(masked=True), plain._replace(lane=0, row=1)]
         check(tape, tunings, [1], inputs=indices, level=level)
 
@@ -298,7 +299,9 @@ def test_code_is_restored_and_refused() -> None:
 def test_promises_are_checked() -> None:
     def picture(step: int, channels: int) -> Tape:
         tape = Tape((50, channels))
-        tape.store(tape.emit("add", "u1", (tape.load("u1", (step * channels, step)), tape.load("u1", (0, 1)))))
+        tape.store(
+            tape.emit("add", "u1", (tape.load("u1", (step * channels, step)), tape.load("u1", (0, 1))))
+        )
         return tape
 
     cpu = backend()

@@ -9,15 +9,14 @@ import struct
 
 import pytest
 from llvmlite import binding
-
 from pyasc.backend import _runtime
 from pyasc.backend.cpu.target import Target
 
 KUNPENG = Target.for_triple("aarch64-unknown-linux-gnu", "tsv110")
 HOST = Target.host()
 
+HEADER = 'target triple = "{triple}"\n'
 SOURCE = """
-target triple = "{triple}"
 @counter = internal global i64 40
 @total = internal global [3 x i64] zeroinitializer
 @table = internal constant [4 x ptr] [ptr @one, ptr @two, ptr @one, ptr @two]
@@ -66,7 +65,7 @@ define void @clear(ptr %to, i64 %n) {{
 NAMES = ["count", "pick", "wave", "outside", "scale", "clear"]
 
 
-def compiled(target: Target, source: str = SOURCE) -> bytes:
+def compiled(target: Target, source: str = HEADER + SOURCE) -> bytes:
     module = binding.parse_assembly(source.format(triple=target.triple))
     return bytes(target.machine().emit_object(module))
 
@@ -134,9 +133,9 @@ def test_functions_that_are_not_there(names: list[str]) -> None:
 
 
 def test_symbols_that_are_nowhere() -> None:
-    source = 'target triple = "{triple}"\ndeclare void @nowhere()\ndefine void @f() {{ call void @nowhere() ret void }}'
+    source = "declare void @nowhere()\ndefine void @f() {{ call void @nowhere() ret void }}"
     with pytest.raises(ValueError, match="'nowhere'"):
-        _runtime.load_object(compiled(HOST, source), ["f"])
+        _runtime.load_object(compiled(HOST, HEADER + source), ["f"])
 
 
 def test_objects_of_another_processor() -> None:
@@ -187,8 +186,7 @@ def test_damaged_objects(target: Target) -> None:
 
 def aarch64(source: str, address: int, symbols: dict[str, int]) -> tuple[list[int], int]:
     """The instructions of the function ``f`` once linked, and its address."""
-    header = 'target triple = "{triple}"\n'
-    block, (at,) = _runtime.link_object(compiled(KUNPENG, header + source), ["f"], address, symbols)
+    block, (at,) = _runtime.link_object(compiled(KUNPENG, HEADER + source), ["f"], address, symbols)
     return list(struct.unpack_from("<16I", block.ljust(at + 64, b"\0"), at)), address + at
 
 
@@ -216,7 +214,7 @@ def test_aarch64_calls(distance: int) -> None:
         else:
             # A stub inside the block: ldr x16, #8; br x16; the address.
             block, _ = _runtime.link_object(
-                compiled(KUNPENG, 'target triple = "{triple}"\n' + source),
+                compiled(KUNPENG, HEADER + source),
                 ["f"],
                 address,
                 {"g": address + distance},
@@ -240,8 +238,7 @@ def test_aarch64_loads_of_data(kind: str, scale: int) -> None:
         f"define {kind} @f(i64 %x) {{{{ store i64 %x, ptr @padding %r = load volatile {kind}, ptr @data "
         f"ret {kind} %r }}}}"
     )
-    header = 'target triple = "{triple}"\n'
-    block, (at,) = _runtime.link_object(compiled(KUNPENG, header + source), ["f"], address, {})
+    block, (at,) = _runtime.link_object(compiled(KUNPENG, HEADER + source), ["f"], address, {})
     words = struct.unpack_from("<6I", block, at)
     expected = (
         struct.pack("<4f", 1, 2, 3, 4) if "<" in kind else struct.pack("<d", 7) if kind == "double" else b"\7"
@@ -263,8 +260,7 @@ def test_aarch64_loads_of_data(kind: str, scale: int) -> None:
 def test_aarch64_addresses_from_the_table() -> None:
     address, far = 0x7F12345000, 1 << 50
     source = "@data = external global i64\ndefine ptr @f() {{ ret ptr @data }}"
-    header = 'target triple = "{triple}"\n'
-    block, (at,) = _runtime.link_object(compiled(KUNPENG, header + source), ["f"], address, {"data": far})
+    block, (at,) = _runtime.link_object(compiled(KUNPENG, HEADER + source), ["f"], address, {"data": far})
     page, load = struct.unpack_from("<2I", block, at)
     assert load & 0xFFC00000 == 0xF9400000
     slot = adrp_target(page, address + at) + ((load >> 10 & 0xFFF) << 3)
