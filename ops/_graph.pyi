@@ -82,8 +82,8 @@ def set_flush(function: Callable[[], bool | None] | None, nodes: int, size: int)
     """Call ``function()`` when too much is pending; None: never.
 
     That is when more than `nodes` nodes, or more than `size` bytes of results, are pending and as much has
-    been recorded since the last flush. Where it returns False it is called again at the next operation. It is called after the recording call has finished its node, never
-    inside another flush.
+    been recorded since the last flush. It is called once a tensor holds what was recorded, never inside
+    another flush. Where it returns False it is called again at the next operation.
     """
 
 def record(

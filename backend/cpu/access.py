@@ -63,7 +63,7 @@ def load(nest: Nest, scope: Scope, access: int) -> ir.Value:
 
 
 def store(nest: Nest, scope: Scope, access: int, value: ir.Value) -> None:
-    """Write the lanes in range; outside the loop over lanes, or without a stride along them, the first lane."""
+    """Write the lanes in range; outside the loop over lanes, or without a stride along them, the first."""
     b = nest.b
     a = nest.kernel.accesses[access]
     dtype = nest.kernel.operands[a.operand].dtype
@@ -178,7 +178,7 @@ def _masks(nest: Nest, scope: Scope, from_end: bool) -> ir.Value:
 def load_vector(
     nest: Nest, scope: Scope, place: ir.Value, element: ir.Type, from_end: bool = False
 ) -> ir.Value:
-    """Consecutive elements: from `place` on, or, `from_end`, those that end there. Lanes out of range are 0."""
+    """Consecutive elements from `place` on or, `from_end`, those that end there; 0 in lanes out of range."""
     b = nest.b
     vector = ir.VectorType(element, nest.lanes)
     size = _bytes(element)
@@ -234,7 +234,8 @@ def _copy(nest: Nest, to: ir.Value, source: ir.Value, count: ir.Value, size: int
 def _load_span(nest: Nest, scope: Scope, access: int, stride: int, element: ir.Type) -> ir.Value:
     """Every `stride`-th of consecutive elements, by a shuffle of whole vectors.
 
-    Reads up to `stride` - 1 elements past the last lane's: the loop over lanes leaves one more element for the tail.
+    Reads up to `stride` - 1 elements past the last lane's: the loop over lanes leaves one more element for
+    the tail.
     Accesses that share an anchor (the channels of interleaved pixels) share the loads.
     """
     b = nest.b

@@ -21,7 +21,7 @@ NOWHERE = i64(2**63 - 1)
 
 
 class Accumulator:
-    """The running state of one reduction, lane by lane: one vector, or value and position for argmax and argmin."""
+    """The running state of a reduction, lane by lane: a vector, or value and position for argmax, argmin."""
 
     def __init__(self, nest: Nest, reduce: int) -> None:
         body = nest.kernel.body

@@ -1,4 +1,4 @@
-"""What the loop strategies need to know of a kernel: which axes a value varies along, and in which pass it exists."""
+"""What the loop strategies need to know of a kernel: the axes a value varies along, the pass it exists in."""
 
 from __future__ import annotations
 

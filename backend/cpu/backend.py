@@ -7,7 +7,6 @@ runs without.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +18,7 @@ from .analysis import binding_with_axis, with_axis
 from .blas import matmul
 from .partition import partition
 from .staging import unshifted, unshifted_binding
-from .target import Target, host
+from .target import Target, host, lock
 from .tuning import Tuning, choose
 from .unroll import unrolled, unrolled_binding
 
@@ -98,9 +97,10 @@ class _Code:
 
     def text(self) -> str:
         """The code for LLVM."""
-        from .generate import text
+        with lock:
+            from .generate import text
 
-        return text(self.kernel, self.tuning, self.target, self.integers)
+            return text(self.kernel, self.tuning, self.target, self.integers)
 
     def fits(self, binding: Binding) -> bool:
         """Whether a binding keeps what the tuning promises."""
@@ -170,7 +170,7 @@ class CPU:
         self._store = store
         self.fast_math = False
 
-    @cached_property
+    @property
     def target(self) -> Target:
         return self._target or host(self._store).target
 
@@ -190,16 +190,17 @@ class CPU:
 
     def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Compiled, bytes]:
         """Compile a kernel; also the object code from which `load` restores it."""
-        from . import generate
-
         assert isinstance(tuning, Tuning)
         code = _Code(kernel, tuning, self.target)
-        made = generate.object_file(code.text(), self.target)
         loaded: Loaded
-        try:
-            loaded = _runtime.load_object(made, code.partition.phases)
-        except ValueError:
-            loaded = generate.Linked(made, code.partition.phases)
+        with lock:
+            from . import generate
+
+            made = generate.object_file(code.text(), self.target)
+            try:
+                loaded = _runtime.load_object(made, code.partition.phases)
+            except ValueError:
+                loaded = generate.Linked(made, code.partition.phases)
         return Compiled(code, self, loaded), made
 
     def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Compiled:
@@ -216,9 +217,10 @@ class CPU:
 
     def assembly(self, kernel: Kernel, tuning: Tuning) -> str:
         """The assembly of a kernel, also for a processor that this is not."""
-        from . import generate
+        with lock:
+            from . import generate
 
-        return generate.assembly(_Code(kernel, tuning, self.target).text(), self.target)
+            return generate.assembly(_Code(kernel, tuning, self.target).text(), self.target)
 
     def tune(self, kernel: Kernel, binding: Binding) -> Tuning:
         """The choices made for representative sizes."""

@@ -1,4 +1,4 @@
-"""Reductions whose lanes go along a parallel axis: vectors of neighbouring columns, each lane its own reduction."""
+"""Reductions whose lanes go along a parallel axis: neighbouring columns, each lane a reduction of its own."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def lanes_loop(
             done = whole(done, stop, 1, False)
         masked(done, stop, 1)
     else:
-        # First up to where the output is aligned, under a mask; then whole vectors; then the rest under a mask.
+        # First up to where the output is aligned, under a mask; then whole vectors; then the rest.
         nest.streams = True
         aligned = nest.minimum(b.add(start, _misaligned(nest, scope, start, streaming)), stop)
         with nest.loop(i64(0), i64(2), i64(1)) as turn:
@@ -65,7 +65,7 @@ def lanes_loop(
 
 
 def _misaligned(nest: Nest, scope: Scope, start: ir.Value, streaming: Sequence[int]) -> ir.Value:
-    """Elements until all streaming stores are aligned to their vectors; more than there are where that cannot be."""
+    """Elements until all streaming stores are aligned to their vectors; too many where that cannot be."""
     b = nest.b
     inside = nest.at_lanes(scope, start, None)
     steps: ir.Value | None = None

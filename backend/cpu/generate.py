@@ -1,6 +1,7 @@
 """From a kernel to machine code, through LLVM.
 
-This and what it imports are loaded when something is compiled; what was compiled before runs without.
+This and what it imports are loaded when something is compiled; what was compiled before runs without. LLVM is used
+under `target.lock`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from .analysis import Analysis
 from .columns import Columns
 from .elementwise import Elementwise
 from .nest import Nest
-from .processors import lock
 from .rows import Rows
 from .split import Split
 from .target import LIBRARIES, Target
@@ -63,16 +63,14 @@ def _optimised(source: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
 
 def object_file(source: str, target: Target) -> bytes:
     """The relocatable object that LLVM makes of a kernel's code."""
-    with lock:
-        machine = target.machine()
-        return bytes(machine.emit_object(_optimised(source, machine)))
+    machine = target.machine()
+    return bytes(machine.emit_object(_optimised(source, machine)))
 
 
 def assembly(source: str, target: Target) -> str:
     """The same as text."""
-    with lock:
-        machine = target.machine()
-        return str(machine.emit_assembly(_optimised(source, machine)))
+    machine = target.machine()
+    return str(machine.emit_assembly(_optimised(source, machine)))
 
 
 class Linked:
@@ -90,18 +88,17 @@ class Linked:
     """
 
     def __init__(self, code: bytes, functions: Sequence[str]) -> None:
-        with lock:
-            for library in LIBRARIES:
-                with suppress(RuntimeError):
-                    llvm.load_library_permanently(library)
-            builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-            for name in functions:
-                builder.export_symbol(name)
-            try:
-                self._tracker = builder.link(_engine(), f"kernel{next(_numbers)}")
-            except RuntimeError as error:
-                raise ValueError(f"code that does not link: {error}") from error
-            self.addresses = [self._tracker[name] for name in functions]
+        for library in LIBRARIES:
+            with suppress(RuntimeError):
+                llvm.load_library_permanently(library)
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in functions:
+            builder.export_symbol(name)
+        try:
+            self._tracker = builder.link(_engine(), f"kernel{next(_numbers)}")
+        except RuntimeError as error:
+            raise ValueError(f"code that does not link: {error}") from error
+        self.addresses = [self._tracker[name] for name in functions]
 
 
 _numbers = count()

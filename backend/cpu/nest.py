@@ -172,7 +172,7 @@ class Nest:
         return i64({Stride.ZERO: 0, Stride.UNIT: size, Stride.NEGATIVE: -size}[layout])
 
     def itemsize(self, access: int) -> int:
-        return self.kernel.operands[self.kernel.accesses[access].operand].dtype.itemsize
+        return int(self.kernel.operands[self.kernel.accesses[access].operand].dtype.itemsize)
 
     def anchor_pointer(self, anchor: int) -> ir.Value:
         if anchor not in self._anchors:
@@ -192,11 +192,8 @@ class Nest:
     def least_delta(self, anchor: int) -> int:
         """The first element, relative to the anchor, that any load through it reads at index 0."""
         accesses = self.kernel.accesses
-        return min(
-            accesses[i.attrs[0]].delta
-            for i in self.kernel.body
-            if i.op == "load" and accesses[i.attrs[0]].anchor == anchor
-        )
+        loads = (accesses[i.attrs[0]] for i in self.kernel.body if i.op == "load")
+        return min(int(a.delta) for a in loads if a.anchor == anchor)
 
     # --- control flow -----------------------------------------------------------------------------
 
@@ -204,7 +201,10 @@ class Nest:
     def loop(
         self, start: ir.Value, stop: ir.Value, step: ir.Value, carried: Sequence[ir.Value] = ()
     ) -> Iterator[Loop]:
-        """``for i in range(start, stop, step)``; after it, `values` are what was carried out and `index` the first past the end."""
+        """``for i in range(start, stop, step)``.
+
+        After it, `values` are what was carried out and `index` is the first position past the end.
+        """
         b = self.b
         before = b.block
         head = self.function.append_basic_block("head")
@@ -295,7 +295,7 @@ class Nest:
     def side_by_side(
         self, scope: Scope, lane: ir.Value, vectors: int, stop: ir.Value | None = None
     ) -> list[Scope]:
-        """The scopes of several vectors from a position on; with `stop`, of which only the lanes before it count."""
+        """The scopes of several vectors from a position on, of which only the lanes before `stop` count."""
         b = self.b
         scopes = []
         for k in range(vectors):

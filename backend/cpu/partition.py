@@ -26,7 +26,7 @@ PANEL_LANES = 4096
 
 
 class Bound(NamedTuple):
-    """What a strategy makes of a binding: integers by name, (units, grain) of each phase, bytes of scratch."""
+    """What a strategy makes of a binding: integers by name, (units, grain) of phases, bytes of scratch."""
 
     integers: dict[str, int]
     phases: tuple[tuple[int, int], ...]

@@ -1,27 +1,22 @@
-"""What LLVM and the C library tell of processors: asked where nothing is remembered (see `target`)."""
+"""What LLVM and the C library tell of processors: asked where nothing is remembered, under `target.lock`."""
 
 from __future__ import annotations
 
 import ctypes
-import threading
 from functools import cache
 
 from llvmlite import binding
 
 from .target import LETTERS, VECTOR_MATH, Target
 
-# LLVM's own state is not safe to use from several threads.
-lock = threading.RLock()
-
 
 def machine(target: Target, level: int) -> binding.TargetMachine:
     """A new LLVM target machine."""
-    with lock:
-        _initialise(native=target.architecture == binding.get_process_triple().partition("-")[0])
-        # Position-independent: an object is loaded anywhere, all in one block.
-        return binding.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
-        )
+    _initialise(native=target.architecture == binding.get_process_triple().partition("-")[0])
+    # Position-independent: an object is loaded anywhere, all in one block.
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
+    )
 
 
 @cache
@@ -41,26 +36,25 @@ def llvm_version() -> str:
 
 def host() -> Target:
     """The processor this runs on."""
-    with lock:
-        triple = binding.get_process_triple()
-        architecture = triple.partition("-")[0]
-        try:
-            features = binding.get_host_cpu_features()
-        except RuntimeError:  # LLVM cannot tell; the processor's name implies what is sure
-            return describe(triple, binding.get_host_cpu_name(), "")
-        x86 = architecture == "x86_64"
-        avx512 = x86 and all(features.get(f"avx512{part}", False) for part in ("f", "dq", "bw", "vl"))
-        register_bits = 512 if avx512 else 256 if x86 and features.get("avx2", False) else 128
-        return Target(
-            triple,
-            binding.get_host_cpu_name(),
-            features.flatten(),
-            register_bits,
-            has_fma=not x86 or bool(features.get("fma", False)),
-            has_half=not x86 or bool(features.get("f16c", False)),
-            has_avx512=avx512,
-            vector_math=_vector_math(LETTERS.get((architecture, register_bits)), register_bits // 64),
-        )
+    triple = binding.get_process_triple()
+    architecture = triple.partition("-")[0]
+    try:
+        features = binding.get_host_cpu_features()
+    except RuntimeError:  # LLVM cannot tell; the processor's name implies what is sure
+        return describe(triple, binding.get_host_cpu_name(), "")
+    x86 = architecture == "x86_64"
+    avx512 = x86 and all(features.get(f"avx512{part}", False) for part in ("f", "dq", "bw", "vl"))
+    register_bits = 512 if avx512 else 256 if x86 and features.get("avx2", False) else 128
+    return Target(
+        triple,
+        binding.get_host_cpu_name(),
+        features.flatten(),
+        register_bits,
+        has_fma=not x86 or bool(features.get("fma", False)),
+        has_half=not x86 or bool(features.get("f16c", False)),
+        has_avx512=avx512,
+        vector_math=_vector_math(LETTERS.get((architecture, register_bits)), register_bits // 64),
+    )
 
 
 def _vector_math(letter: str | None, lanes: int) -> frozenset[str]:
@@ -102,8 +96,7 @@ def describe(triple: str, cpu: str, features: str) -> Target:
         return Target(triple, cpu, features, 128, has_fma=True, has_half=True, has_avx512=False)
     # What a processor's name implies only LLVM knows: read it off the code it generates.
     bare = Target(triple, cpu, features, 128, has_fma=False, has_half=False, has_avx512=False)
-    with lock:
-        assembly = bare.machine().emit_assembly(binding.parse_assembly(_PROBE.format(triple=triple)))
+    assembly = bare.machine().emit_assembly(binding.parse_assembly(_PROBE.format(triple=triple)))
     avx512 = "vpaddb\t%zmm" in assembly and "vcvttpd2qq\t%ymm" in assembly
     return Target(
         triple,

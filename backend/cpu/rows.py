@@ -9,6 +9,7 @@ from llvmlite import ir
 from . import access, primitives
 from .accumulators import BLOCK, States, accumulate, position, regroup
 from .constants import i64
+from .elementwise import lanes_loop
 from .emitter import I8
 from .nest import Nest, Scope
 from .partition import RowPartition
@@ -79,7 +80,11 @@ class RowPass:
         width = nest.lanes
         start, stop = self._range(nest.lane_axis)
         if not states.reduces:
-            self._block(scope, start, stop, [])
+
+            def body(scopes: list[Scope]) -> None:
+                self._step(scopes, [])
+
+            lanes_loop(nest, scope, start, stop, self.at[-1], body)
             return []
         block = width * vectors * BLOCK
         with nest.loop(start, stop, i64(block), state) as loop:

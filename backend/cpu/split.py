@@ -1,8 +1,8 @@
 """Reductions of few long rows or columns: pieces reduced in parallel, then combined.
 
 Each pass is two phases. In the first every unit reduces one piece and leaves its accumulators in scratch
-memory; in the second they are combined, always in the same order, and what follows for each row is computed. How
-many pieces there are depends on the sizes alone.
+memory; in the second they are combined, always in the same order, and what follows for each row is computed.
+How many pieces there are depends on the sizes alone.
 """
 
 from __future__ import annotations
@@ -108,11 +108,13 @@ class Split(SplitPartition):
                     merged = column_pass.states.merge(earlier, state)
                     self._leave(nest, scope, passes.reduces[s], merged, piece, point)
 
-            with each_row(nest, depths, ranges) as scope:
-                with nest.loop(first, stop, i64(PANEL_ROWS)) as panels:
-                    at = panels.index
-                    inner = [*outer, *passes.inner(s)]
-                    lanes_loop(nest, scope, *ranges.lane, inner, lambda scopes: panel(at, scopes))
+            inner = [*outer, *passes.inner(s)]
+            with (
+                each_row(nest, depths, ranges) as scope,
+                nest.loop(first, stop, i64(PANEL_ROWS)) as panels,
+            ):
+                at = panels.index
+                lanes_loop(nest, scope, *ranges.lane, inner, lambda scopes: panel(at, scopes))
         nest.finish()
 
     def _emit_combine(self, nest: Nest, s: int) -> None:

@@ -1,7 +1,7 @@
-"""Values that are read at shifted points: computed once for the tile of a unit and its border, in scratch memory.
+"""Values that are read at shifted points: computed once for a unit's tile and its border, in scratch memory.
 
-Where the border cannot be had that way, along an axis that units do not cut into tiles, the value is written out
-for each point that reads it instead (`unshifted`).
+Where the border cannot be had that way, along an axis that units do not cut into tiles, the value is written
+out for each point that reads it instead (`unshifted`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def sizes(kernel: Kernel, tuning: Tuning) -> tuple[int, int]:
 
 
 def bind(kernel: Kernel, tuning: Tuning, lanes: int, rows: int) -> tuple[dict[str, int], int]:
-    """The arguments of `names` for tiles of this size, and the bytes of scratch memory that a thread needs."""
+    """The arguments of `names` for tiles of this size, and the bytes of scratch that a thread needs."""
     values = staged(kernel)
     if not values:
         return {}, 0
@@ -68,7 +68,7 @@ def bind(kernel: Kernel, tuning: Tuning, lanes: int, rows: int) -> tuple[dict[st
     return arguments, offset
 
 
-# --- written out ---------------------------------------------------------------------------------------------
+# --- written out ------------------------------------------------------------------------------------------
 
 
 def unshifted(kernel: Kernel) -> Kernel:

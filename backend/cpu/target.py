@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -18,6 +19,12 @@ from ..base import Store
 
 if TYPE_CHECKING:
     from llvmlite import binding
+
+# Held where LLVM is used or imported: its state is not safe to use from several threads. A fork waits for it, so
+# that the child finds LLVM, and Python's imports, in order.
+lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 # Vector functions of glibc by the letter of their instruction set in the vector function ABI.
 LETTERS = {("x86_64", 512): "e", ("x86_64", 256): "d", ("x86_64", 128): "b", ("aarch64", 128): "n"}
@@ -71,9 +78,10 @@ class Target:
         features : str
             For example ``+avx2,+fma``; what the name of the processor implies need not be repeated.
         """
-        from .processors import describe
+        with lock:
+            from .processors import describe
 
-        return describe(triple, cpu, features)
+            return describe(triple, cpu, features)
 
     @property
     def architecture(self) -> str:
@@ -96,9 +104,10 @@ class Target:
 
     def machine(self, level: int = 2) -> binding.TargetMachine:
         """A new LLVM target machine at an optimisation level of code generation, 0 to 3."""
-        from .processors import machine
+        with lock:
+            from .processors import machine
 
-        return machine(self, level)
+            return machine(self, level)
 
 
 @dataclass(frozen=True)
@@ -145,18 +154,27 @@ def host(store: Store | None = None) -> Host:
     """What code for this process depends on, remembered in a store between processes."""
     global _host
     if _host is None:
-        key = _identity() if store is not None else None
-        found = store.read("host", key) if store is not None and key is not None else None
-        if found is not None:
-            _host = Host.from_bytes(found)
-        else:
-            from .processors import host as ask
-            from .processors import llvm_version
-
-            _host = Host(ask(), f"{llvm_version()}|{_source_digest()}")
-            if store is not None and key is not None:
-                store.write("host", key, _host.to_bytes())
+        with lock:
+            _host = _remembered(store) if store is not None else _asked()
     return _host
+
+
+def _asked() -> Host:
+    from .processors import host, llvm_version
+
+    return Host(host(), f"{llvm_version()}|{_source_digest()}")
+
+
+def _remembered(store: Store) -> Host:
+    key = _identity()
+    if key is None:
+        return _asked()
+    found = store.read("host", key)
+    if found is not None:
+        return Host.from_bytes(found)
+    asked = _asked()
+    store.write("host", key, asked.to_bytes())
+    return asked
 
 
 # Lines of a processor's paragraph in /proc/cpuinfo; others, such as that with its clock, change.

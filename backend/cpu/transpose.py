@@ -22,7 +22,9 @@ def pack(nest: Nest, scope: Scope, ranges: Ranges) -> None:
     """Transpose what a unit reads of each such operand, and point the accesses there."""
     b = nest.b
     lane, lane_end = ranges.lane
-    row, row_end = ranges.row if nest.packed_axis == nest.tuning.row else (i64(0), nest.extent(nest.packed_axis))
+    row, row_end = (
+        ranges.row if nest.packed_axis == nest.tuning.row else (i64(0), nest.extent(nest.packed_axis))
+    )
     rows = i64(TRANSPOSED_ROWS) if nest.packed_axis == nest.tuning.row else row_end
     place = nest.own
     for a in nest.tuning.packed:
@@ -87,10 +89,13 @@ def _function(nest: Nest, size: int) -> ir.Function:
                             b.gep(write, [i64(k * TRANSPOSED_LANES)], source_etype=element),
                             align=size,
                         )
-                with rest, nest.loop(row.index, row_end, i64(1)) as r:
-                    with nest.loop(lane.index, lane_end, i64(1)) as lane_:
-                        read, write = at(r.index, lane_.index)
-                        b.store(b.load(read, align=size, typ=element), write, align=size)
+                with (
+                    rest,
+                    nest.loop(row.index, row_end, i64(1)) as r,
+                    nest.loop(lane.index, lane_end, i64(1)) as one,
+                ):
+                    read, write = at(r.index, one.index)
+                    b.store(b.load(read, align=size, typ=element), write, align=size)
     b.ret_void()
     nest.b, nest.function = outer, caller
     return function

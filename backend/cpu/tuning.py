@@ -19,7 +19,7 @@ class Tuning(NamedTuple):
     Attributes
     ----------
     strategy : str
-        ``elementwise``, ``rows`` (the lanes go along a reduced axis) or ``columns`` (they go along a parallel one).
+        ``elementwise``, ``rows`` (the lanes go along a reduced axis) or ``columns`` (along a parallel one).
     lane : int
         The axis that the lanes of a vector go along.
     row : int
@@ -159,6 +159,7 @@ class _Choice:
             self.width,
             *self._unroll(),
             self._strides(lane),
+            self._streaming(lane) if lane >= kernel.parallel else (),
         )
         points = prod(self.binding.extents[kernel.parallel :])
         vectors = self.width * tuning.unroll if tuning.strategy == "columns" else 1
@@ -191,7 +192,7 @@ class _Choice:
         for most, unroll in _UNROLL:
             if count <= most:
                 return unroll, False
-        # The processor does not look ahead past a long body: vectors side by side fill the gaps of long chains.
+        # The processor does not look past a long body: vectors side by side fill the gaps of long chains.
         chains = 2 * self._latency() / count
         unroll = 4 if chains >= 1.5 else 2 if chains >= 0.75 else 1
         while unroll > 1 and count * unroll > _MOST_INSTRUCTIONS:
@@ -250,7 +251,7 @@ class _Choice:
         return tuple(a for a in dict.fromkeys(loads) if self._packable(a, lane))
 
     def _packable(self, access: int, lane: int) -> bool:
-        """Whether an operand's neighbours, which do not lie along the lanes, should be transposed to do so."""
+        """Whether an operand whose neighbours do not lie along the lanes should be transposed."""
         kernel, extents = self.kernel, self.binding.extents
         layout = kernel.accesses[access].layout
         if shifts(kernel) or layout[lane] != Stride.ANY or extents[lane] < self.width // 2:
@@ -262,7 +263,9 @@ class _Choice:
         # Columns: what is transposed once is read again for many rows.
         again = any(layout[k] == Stride.ZERO and extents[k] >= 16 for k in range(kernel.parallel))
         reduced = kernel.parallel
-        return kernel.reduced == 1 and layout[reduced] == Stride.UNIT and again and 8 <= extents[reduced] <= 512
+        return (
+            kernel.reduced == 1 and layout[reduced] == Stride.UNIT and again and 8 <= extents[reduced] <= 512
+        )
 
     def _row_axis(self, lane: int, packed: tuple[int, ...]) -> int:
         """The axis looped over next to the lanes: where transposed operands lie, or are read again, else the
@@ -291,7 +294,7 @@ class _Choice:
     # --- stores and pieces ------------------------------------------------------------------------------
 
     def _streaming(self, lane: int) -> tuple[int, ...]:
-        """Stores whose outputs are too large to be found in a cache later, and that the kernel does not read."""
+        """Stores whose outputs are too large for the caches, and that the kernel does not read."""
         kernel = self.kernel
         read = {kernel.accesses[i.attrs[0]].operand for i in kernel.body if i.op in ("load", "gather")}
         result = []

@@ -14,7 +14,6 @@ import numpy as np
 from ..ir import Access, Binding, Instr, Kernel, Stride
 from .analysis import Analysis
 
-
 FLOAT32 = np.dtype(np.float32)
 
 

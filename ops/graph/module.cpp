@@ -84,7 +84,7 @@ PyObject* record(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObje
     if (!region_is_sound(primitive, nodes, operands, shape.get(), attrs)) return nullptr;
     Ref<Node> node =
         record_node(primitive, dtype, shape.get(), size, attrs, nodes, static_cast<uint32_t>(operands));
-    return node && flush_if_due() ? node.release_object() : nullptr;
+    return node.release_object();
 }
 
 PyObject* scalar(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
@@ -110,7 +110,10 @@ PyObject* leaf(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 }
 
 PyObject* tensor(PyObject*, PyObject* node) {
-    if (is_node(node)) return new_owner(reinterpret_cast<Node*>(node)).release();
+    if (is_node(node)) {
+        Ref<> made = new_owner(reinterpret_cast<Node*>(node));
+        return made && flush_if_due() ? made.release() : nullptr;
+    }
     PyErr_Format(PyExc_TypeError, "[tensor] expected a Node, given a %s", Py_TYPE(node)->tp_name);
     return nullptr;
 }

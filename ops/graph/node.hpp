@@ -59,7 +59,7 @@ Ref<Node> leaf_node(const DtypeInfo* dtype, PyObject* shape, int64_t size, PyObj
 Ref<Node> view_node(Node* base, PyObject* shape, int64_t size, PyObject* strides, int64_t offset);
 bool region_fits(int64_t base_size, PyObject* shape, PyObject* strides, int64_t offset);
 
-// Calls the flush function where too much is pending; to be called when a recording call is done.
+// Calls the flush function where too much is pending; to be called when a tensor holds what was recorded.
 bool flush_if_due();
 void set_flush(PyObject* function, int64_t nodes, int64_t bytes);
 int64_t pending_nodes();

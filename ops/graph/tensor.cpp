@@ -164,7 +164,7 @@ int set_node(PyObject* self, PyObject* value, void*) {
         return -1;
     }
     if (node != tensor->node) replace_node(tensor, node);
-    return 0;
+    return flush_if_due() ? 0 : -1;
 }
 
 PyObject* get_pending(PyObject* self, void*) {

@@ -78,7 +78,7 @@ def evaluate(nodes: Sequence[Node]) -> None:
             raise _explained(error, tape) from None
         except BaseException as error:
             if isinstance(error, Exception):
-                _failed.update(node.order for node in pending)
+                _failed.update(node.order for node in outputs if node.buffer is None)
             raise
         finally:
             _running.pop()

@@ -8,10 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kernel_tape import Tape, backend, check, compiled, launch
-from test_kernels import LEVELS, lanes, random_strides
-
 from pyasc.backend.cpu import partition
 from pyasc.backend.cpu.tuning import Tuning
+from test_kernels import LEVELS, lanes, random_strides
 
 Dtype = np.dtype[Any]
 KINDS = {
@@ -123,7 +122,9 @@ def test_passes(extents: tuple[int, ...], reduced: int, along_rows: bool, level:
     check(tape, [None, *every, *(t._replace(keep=False) for t in every)], tolerance=2e-5, level=level)
 
 
-@pytest.mark.parametrize("character, level", [*((c, "") for c in "?bfE"), *(("f", level) for level in LEVELS[1:])])
+@pytest.mark.parametrize(
+    "character, level", [*((c, "") for c in "?bfE"), *(("f", level) for level in LEVELS[1:])]
+)
 @pytest.mark.parametrize("channels", [2, 3, 5])
 def test_short_axes(character: str, channels: int, level: str) -> None:
     """Pixels reduced over their channels, channels over the pixels, and both."""
@@ -197,6 +198,8 @@ def test_pairwise(dtype: str, level: str) -> None:
         tape = Tape((m, n, k), 1)
         a, b = tape.load(dtype, (k, 0, 1)), tape.load(dtype, (0, k, 1))
         apart = tape.emit("sub", dtype, (a, b))
-        tape.store(tape.emit("reduce", dtype, (tape.emit("mul", dtype, (apart, apart)),), ("add",)), tape.outer())
+        tape.store(
+            tape.emit("reduce", dtype, (tape.emit("mul", dtype, (apart, apart)),), ("add",)), tape.outer()
+        )
         packed = Tuning("columns", 1, 0, lanes(np.dtype(dtype), level), 2, packed=(1,), keep=False)
         check(tape, [None, packed, packed._replace(masked=True)], tolerance=1e-4, level=level)

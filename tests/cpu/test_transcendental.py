@@ -12,9 +12,8 @@ import mpmath
 import numpy as np
 import pytest
 from kernel_loop import run
-from scipy import special
-
 from pyasc.backend.cpu.target import Target
+from scipy import special
 
 Array = np.ndarray[Any, Any]
 

@@ -29,6 +29,7 @@ RAISED = {
 # Messages that no call makes, each with the reason.
 ELSEWHERE = {
     r"\[kernel\]\ fault\ .*\ with\ value\ .*": "an internal error: no kernel reports such a code",
+    r"\[.*\]\ expected\ memory\ for\ its\ result:\ .*.*": "a limit: tests/behaviours/test_reporting.py",
 }
 
 
