@@ -1,4 +1,4 @@
-"""Kernels run by the NumPy meaning of their primitives: slow, obviously right, and the oracle of every backend's tests."""
+"""Kernels run by the NumPy meaning of their primitives: slow, and the oracle of every backend's tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(kernel: Kernel, binding: Binding, buffers: Sequence[Array], scalars: Seq
 
 
 class Reference:
-    """The values of one launch, each over the whole domain or, behind a shift, over the domain moved by it."""
+    """The values of one launch, each over the whole domain or, behind a shift, over the moved domain."""
 
     def __init__(
         self, kernel: Kernel, binding: Binding, buffers: Sequence[Array], scalars: Sequence[Any]

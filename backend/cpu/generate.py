@@ -1,7 +1,7 @@
 """From a kernel to machine code, through LLVM.
 
-This and what it imports are loaded when something is compiled; what was compiled before runs without. LLVM is used
-under `target.lock`.
+This and what it imports are loaded when something is compiled; what was compiled before runs without. LLVM is
+used under `target.lock`.
 """
 
 from __future__ import annotations

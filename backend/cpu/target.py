@@ -20,8 +20,8 @@ from ..base import Store
 if TYPE_CHECKING:
     from llvmlite import binding
 
-# Held where LLVM is used or imported: its state is not safe to use from several threads. A fork waits for it, so
-# that the child finds LLVM, and Python's imports, in order.
+# Held where LLVM is used or imported: its state is not safe to use from several threads. A fork waits for it,
+# so that the child finds LLVM, and Python's imports, in order.
 lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)

@@ -1,4 +1,4 @@
-"""Axes of a few elements, such as the channels of a pixel: written out, so that the lanes go along a longer one.
+"""Axes of a few elements, such as the channels of a pixel: written out; the lanes go along a longer one.
 
 Each instruction that varies along the axis is copied for each of its positions; the copies of a load
 then read interleaved elements, which the lanes share, and the copies of a store write them.

@@ -50,7 +50,7 @@ class KernelCache:
     def executable(self, backend: Backend, kernel: Kernel, binding: Binding) -> Executable:
         """The executable for a kernel at these sizes, compiled only if no bucket, tuning or file has it."""
         with self._lock:
-            key = (backend.name, kernel.key)
+            key = (backend.name, backend.fast_math, kernel.key)
             buckets = self._memory.get(key)
             if buckets is None:
                 buckets = self._memory[key] = Buckets()
@@ -78,7 +78,7 @@ class KernelCache:
     def holds(self, backend: Backend, kernel: Kernel, binding: Binding) -> bool:
         """Whether `executable` would find the kernel in memory."""
         with self._lock:
-            buckets = self._memory.get((backend.name, kernel.key))
+            buckets = self._memory.get((backend.name, backend.fast_math, kernel.key))
             if buckets is None:
                 return False
             if buckets.find(binding.extents, lambda e: e.fits(binding)) is not None:

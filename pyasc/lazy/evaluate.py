@@ -106,7 +106,9 @@ def plan_of(tape: Tape) -> Plan:
     with _lock:
         found = _plans.get(key)
         if found is None:
-            found = _plans[key] = plan(tape, backend())
+            target = backend()
+            target.fast_math = config.fast_math
+            found = _plans[key] = plan(tape, target)
             if len(_plans) > MAX_PLANS:
                 _plans.popitem(last=False)
         return found

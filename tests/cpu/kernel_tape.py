@@ -209,7 +209,7 @@ def check(
     level: str = "",
     inputs: dict[int, Array] | None = None,
 ) -> None:
-    """Compare a kernel under each tuning with its meaning, whole buffers bit for bit or within a tolerance."""
+    """Compare a kernel under each tuning with its meaning: whole buffers, to the bit or a tolerance."""
     kernel, binding = tape.kernel(), tape.binding()
     generator = np.random.default_rng(seed)
     start = []
