@@ -78,7 +78,7 @@ class Backend(Protocol):
     name: str
     max_instructions: int  # the scheduler cuts a kernel before it exceeds this
     max_operands: int
-    fast_math: bool  # whether kernels tuned from now on may contract and reorder float arithmetic
+    fast_math: bool  # whether kernels tuned from now on may let a multiplication and an addition round once
     stages_shifts: bool  # whether it takes `shift`; otherwise a value is computed again for each reader
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:

@@ -2,7 +2,7 @@
 
 from . import _graph, errors
 
-_graph.set_errors(errors.ShapeError, errors.IndexOutOfBounds)
+_graph.set_shape_error(errors.ShapeError)
 
 # Each family enters its operations when it is imported; nothing else lists them.
 from . import (  # noqa: E402

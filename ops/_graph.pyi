@@ -118,7 +118,7 @@ def binary(primitive: Primitive, x: Any, y: Any, result: np.dtype[Any] | None = 
     Fast where both are tensors of one dtype, or one is a Python number that keeps the tensor's dtype and
     fits it (bool, int with integers, int and float with floats), and the primitive takes that dtype;
     otherwise the promotion hook runs first. The result's dtype is `result`, or the operands'. Raises
-    ShapeError (set by `set_errors`) where shapes do not broadcast. Returns NotImplemented where the hook
+    ShapeError (set by `set_shape_error`) where shapes do not broadcast. Returns NotImplemented where the hook
     does.
     """
 
@@ -128,7 +128,11 @@ def broadcast(x: TensorBase | Node, shape: tuple[int, ...]) -> Node:
     Of a SCALAR node it is a FULL node.
     """
 
-def set_errors(shape_error: type[Exception], index_error: type[Exception]) -> None: ...
+def set_shape_error(cls: type[Exception]) -> None:
+    """What `binary` and `broadcast` raise for shapes that do not broadcast."""
+
+def log_writes(log: list[tuple[Any, Node]] | None) -> None:
+    """Append (tensor, the node that was replaced) to a list for each write of this thread; None: no more."""
 def live_tensors() -> list[Any]:
     """Every tensor alive, oldest first."""
 

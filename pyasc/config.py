@@ -27,7 +27,7 @@ _SETTINGS: dict[str, Setting] = {
     "promotion": Setting(
         "pyasc", "dtype rules: 'pyasc', or 'numpy' for NumPy's to the letter", choices=("pyasc", "numpy")
     ),
-    "fast_math": Setting(False, "let kernels reorder and contract float arithmetic"),
+    "fast_math": Setting(False, "let a multiplication and an addition round once, together"),
     "eager": Setting(False, "evaluate after each operation, for debugging"),
     "interpret": Setting(False, "run every primitive by its NumPy meaning instead of compiling"),
     "max_pending_nodes": Setting(1024, "evaluate when more operations than this are pending", least=1),

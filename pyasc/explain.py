@@ -9,9 +9,10 @@ from .backend.ir import format_kernel
 from .lazy import evaluate
 from .lazy.cache import kernels as kernel_cache
 from .lazy.format import format_tape
-from .lazy.lower import LoweredKernel, lower
-from .lazy.schedule import Schedule, Step, schedule
-from .lazy.simplify import Graph, Value, simplify
+from .lazy.lower import LoweredKernel
+from .lazy.pipeline import compile_tape
+from .lazy.schedule import Schedule, Step
+from .lazy.simplify import Graph, Value
 from .ops import _graph
 from .ops._graph import Node, TensorBase
 from .ops.errors import ArgumentError, DtypeError
@@ -118,8 +119,11 @@ class Explanation:
         if pending:
             tape = _graph.linearise(pending, keep_held)
             self.trace = tuple(format_tape(tape).splitlines())
-            cut = schedule(simplify(tape), evaluate.backend())
-            self.kernels = [_describe(cut, step) for step in cut.steps]
+            cut, kernels = compile_tape(tape, evaluate.backend())
+            self.kernels = [
+                _describe_host(cut, step) if kernel is None else _describe(cut, step, kernel)
+                for step, kernel in zip(cut.steps, kernels, strict=True)
+            ]
         self.bytes_moved = sum(k.bytes_read + k.bytes_written for k in self.kernels)
 
     def __str__(self) -> str:
@@ -165,10 +169,7 @@ def explain(*tensors: TensorBase) -> Explanation:
     return Explanation([evaluate.owner(t).node for t in tensors])
 
 
-def _describe(cut: Schedule, step: Step) -> KernelInfo:
-    if step.host:
-        return _describe_host(cut, step)
-    lowered = lower(cut, step)
+def _describe(cut: Schedule, step: Step, lowered: LoweredKernel) -> KernelInfo:
     kernel, binding = lowered.kernel, lowered.binding
     moved = [0] * len(kernel.operands)
     for n, access in enumerate(kernel.accesses):

@@ -86,6 +86,7 @@ class _Trace:
     """
 
     plan: Plan
+    origin: evaluate.Origin
     leaves: tuple[int | TensorBase | Node, ...]
     scalars: bytes
     slots: tuple[_Slot, ...]
@@ -126,7 +127,9 @@ class Jitted:
                 self._misses += 1
                 self._traces[(structure, *self._values(structure, numbers))] = trace
                 if len(self._traces) > MAX_TRACES:
-                    self._traces.popitem(last=False)
+                    (oldest, *_), _ = self._traces.popitem(last=False)
+                    if all(structure != oldest for structure, *_ in self._traces):
+                        self._observed.pop(oldest, None)
         else:
             self._hits += 1
         return self._replay(trace, tensors, numbers)
@@ -165,11 +168,16 @@ class Jitted:
         parts = [_describe(a, tensors, numbers) for a in args]
         for name, value in kwargs.items():
             parts.append((name, _describe(value, tensors, numbers)))
+        arguments = len(tensors)
         variables = self._variables
-        if variables is None:
+        if variables is None or any(v.function is not None and v.get() is not v.function for v in variables):
             variables = self._variables = tuple(_find_variables(self._function))
         for variable in variables:
             parts.append(variable.describe(tensors))
+        if len(tensors) > arguments + 1:
+            # Two names of one tensor are one leaf of the trace.
+            owners = [id(_owner(t)) for t in tensors[arguments:]]
+            parts.append(tuple(owners.index(o) for o in owners))
         return tuple(parts)
 
     def _trace(
@@ -215,7 +223,7 @@ class Jitted:
         scalars = trace.scalars
         if trace.slots and tuple(numbers) != trace.numbers:
             scalars = _with_numbers(trace, numbers)
-        results = trace.plan.program.run(buffers, scalars)
+        results = evaluate.run(trace.plan, lambda: trace.origin, buffers, scalars)
         for target, number in trace.writes:
             owner = _owner(tensors[target] if isinstance(target, int) else target)
             owner.node = _graph.leaf(results[number], owner.shape, owner.dtype)
@@ -248,47 +256,41 @@ class _Session:
         self.jitted = jitted
         self.traced = traced or []
         self.tensors = tensors
-        owners = [_owner(t) for t in tensors]
-        evaluate.evaluate([o.node for o in owners])
-        self.leaves = [_graph.leaf(o.node.buffer, o.shape, o.dtype) for o in owners]
-        self.stand_ins: list[Any] = []
-        for tensor, leaf in zip(tensors, self.leaves, strict=True):
-            stand_in = _graph.tensor(leaf)
-            if tensor.base is not None:
-                stand_in = _graph.view(stand_in, tensor.shape, tensor.strides, tensor.offset)
-            self.stand_ins.append(stand_in)
+        evaluate.evaluate([_owner(t).node for t in tensors])
+        # What is recorded from here on belongs to the function.
+        self.first = _graph.scalar(0, np.dtype(np.int64)).order
+        self.leaves: list[Node] = []
+        self.stand_ins: dict[int, int] = {}
+        self.kept: list[Any] = []
         numbers = iter(range(len(tensors)))
         scalars = iter(self.traced)
         self.args = tuple(self._replace(a, numbers, scalars) for a in args)
         self.kwargs = {name: self._replace(v, numbers, scalars) for name, v in kwargs.items()}
-        # The variables' tensors are read under their own names: their nodes are exchanged while the
-        # function runs.
-        self.variables = list(numbers)
-        self.before: list[tuple[Any, Node]] = []
+        # The function reads the tensors of its variables under their own names.
+        self.leaves += [_owner(tensors[n]).node for n in numbers]
         self.roots: list[Node] = []
-
+        self.changed: list[tuple[int | TensorBase, Node]] = []
+        self.draws = 0
     def __enter__(self) -> None:
-        others = {id(_owner(self.tensors[n])): n for n in self.variables}
-        self.before = [(t, t.node) for t in _graph.live_tensors() if t.base is None]
-        for tensor, _ in self.before:
-            number = others.get(id(tensor))
-            if number is not None:
-                tensor.node = self.leaves[number]
-        self.entered = {id(t): t.node for t, _ in self.before}
-        self.draws = random.draws()
+        self.log: list[tuple[Any, Node]] = []
+        self.before = random.draws()
         evaluate.begin_tracing(self.leaves, self.jitted.__name__)
+        _graph.log_writes(self.log)
 
     def __exit__(self, *_: object) -> None:
+        _graph.log_writes(None)
         evaluate.end_tracing()
-        self.draws = random.draws() - self.draws
-        self.changed: list[tuple[Any, Node]] = []
-        stand_ins = {id(_owner(s)): n for n, s in enumerate(self.stand_ins)}
-        for tensor, node in self.before:
-            now = tensor.node
-            if now is not self.entered[id(tensor)]:
-                number = stand_ins.get(id(tensor))
-                self.changed.append((tensor if number is None else number, now))
-            if now is not node and id(tensor) not in stand_ins:
+        self.draws = random.draws() - self.before
+        replaced: dict[int, tuple[Any, Node]] = {}
+        for tensor, node in self.log:
+            replaced.setdefault(id(tensor), (tensor, node))
+        for tensor, node in replaced.values():
+            number = self.stand_ins.get(id(tensor))
+            if number is not None:
+                self.changed.append((number, tensor.node))
+            elif node.order < self.first:
+                # A tensor from outside: the write takes effect when the trace is replayed.
+                self.changed.append((tensor, tensor.node))
                 tensor.node = node
 
     def run(self) -> None:
@@ -302,14 +304,12 @@ class _Session:
         roots = self.roots + [node for _, node in self.changed]
         # What was pending before the call is not part of the function: it becomes a leaf.
         tape = _graph.linearise(roots, False)
-        first = min((leaf.order for leaf in self.leaves), default=None)
-        if first is not None:
-            outside = [n for n in tape.nodes if n.order < first and n.buffer is None and n.held]
-            if outside:
-                evaluate.evaluate(outside)
-                tape = _graph.linearise(roots, False)
+        outside = [n for n in tape.nodes if n.order < self.first and n.buffer is None and n.held]
+        if outside:
+            evaluate.evaluate(outside)
+            tape = _graph.linearise(roots, False)
         number_of = {id(leaf): n for n, leaf in enumerate(self.leaves)}
-        holders = {id(node): tensor for tensor, node in self.before}
+        holders = {id(t.node): t for t in _graph.live_tensors() if t.base is None}
         leaves: list[int | TensorBase | Node] = []
         for position in tape.leaves:
             node = tape.nodes[position]
@@ -324,7 +324,8 @@ class _Session:
                 _Output(number, tensor.shape, tensor.dtype, tensor.strides if view else None, tensor.offset)
             )
         writes = tuple((target, position_of[tape.position(node)]) for target, node in self.changed)
-        plan = evaluate.plan_of(tape)
+        # A leaf is an argument, or a constant that the next call needs again.
+        plan = evaluate.plan_of(tape, donate=False)
         argument_of = {id(node): n for n, number in enumerate(traced) for node in number.nodes}
         scalars = [node for node in tape.nodes if node.primitive is SCALAR]
         slots = tuple(
@@ -334,6 +335,7 @@ class _Session:
         )
         return _Trace(
             plan,
+            evaluate.Origin(tape, plan),
             tuple(leaves),
             tape.scalars + plan.constants,
             slots,
@@ -344,10 +346,21 @@ class _Session:
             self.draws > 0,
         )
 
+    def _stand_in(self, number: int) -> Any:
+        """A tensor like that argument, on a leaf of its own."""
+        tensor = self.tensors[number]
+        owner = _owner(tensor)
+        leaf = _graph.leaf(owner.node.buffer, owner.shape, owner.dtype)
+        made = _graph.tensor(leaf)
+        self.leaves.append(leaf)
+        self.stand_ins[id(made)] = number
+        self.kept.append(made)  # so that no other tensor takes its id
+        return made if tensor.base is None else _graph.view(made, tensor.shape, tensor.strides, tensor.offset)
+
     def _replace(self, value: Any, numbers: Iterator[int], scalars: Iterator[TracedNumber]) -> Any:
         """The argument with stand-ins for tensors and numbers, in the order in which `_describe` met them."""
         if isinstance(value, TensorBase | np.ndarray):
-            return self.stand_ins[next(numbers)]
+            return self._stand_in(next(numbers))
         if type(value) in _SCALARS:
             return next(scalars, value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -440,15 +453,36 @@ def _describe(value: Any, tensors: list[TensorBase], numbers: list[Any] | None =
 # --- variables of the function -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+class _Same:
+    """An object as part of a key: equal to itself alone, and alive as long as the key."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 class _Variable:
     """A name that the function reads from its closure or module; looked up anew at each call."""
 
-    name: str
-    cell: Any = None
-    namespace: Any = None
+    __slots__ = ("cell", "function", "name", "namespace")
+
+    def __init__(self, name: str, cell: Any = None, namespace: Any = None) -> None:
+        self.name = name
+        self.cell = cell
+        self.namespace = namespace
+        value = self.get()
+        # Whose own variables were found too.
+        self.function = value if isinstance(value, FunctionType | Jitted) else None
 
     def get(self) -> Any:
+        """What the name stands for now."""
         if self.cell is not None:
             try:
                 return self.cell.cell_contents
@@ -457,6 +491,7 @@ class _Variable:
         return self.namespace.get(self.name)
 
     def describe(self, tensors: list[TensorBase]) -> Any:
+        """The part of the variable that a trace depends on."""
         value = self.get()
         if isinstance(value, TensorBase) or type(value) in _SCALARS:
             return _describe(value, tensors)
@@ -464,8 +499,8 @@ class _Variable:
             try:
                 return _describe(value, tensors)
             except DtypeError:
-                return id(value)
-        return id(value)
+                pass
+        return _Same(value)
 
 
 def _find_variables(function: Callable[..., Any]) -> Iterator[_Variable]:

@@ -192,14 +192,21 @@ PyObject* set_flush_(PyObject*, PyObject* arguments) {
     Py_RETURN_NONE;
 }
 
-PyObject* set_errors(PyObject*, PyObject* arguments) {
-    PyObject *shape = nullptr, *index = nullptr;
-    if (!PyArg_ParseTuple(arguments, "OO", &shape, &index)) return nullptr;
-    if (!PyExceptionClass_Check(shape) || !PyExceptionClass_Check(index)) {
-        PyErr_SetString(PyExc_TypeError, "[set_errors] expected two exception classes");
+PyObject* set_shape_error(PyObject*, PyObject* type) {
+    if (!PyExceptionClass_Check(type)) {
+        PyErr_SetString(PyExc_TypeError, "[set_shape_error] expected an exception class");
         return nullptr;
     }
-    Ref<> replaced(std::exchange(shape_error, Py_NewRef(shape)));
+    Ref<> replaced(std::exchange(shape_error, Py_NewRef(type)));
+    Py_RETURN_NONE;
+}
+
+PyObject* log_writes_(PyObject*, PyObject* list) {
+    if (list != Py_None && !PyList_CheckExact(list)) {
+        PyErr_SetString(PyExc_TypeError, "[log_writes] expected a list or None");
+        return nullptr;
+    }
+    log_writes(list);
     Py_RETURN_NONE;
 }
 
@@ -226,7 +233,8 @@ PyMethodDef methods[] = {
     {"set_tensor_type", set_tensor_type_, METH_O, "The class that tensor and view make."},
     {"set_promotion", set_promotion_, METH_O, "The slow path of binary."},
     {"set_flush", set_flush_, METH_VARARGS, "What to call when too much is pending."},
-    {"set_errors", set_errors, METH_VARARGS, "The exceptions of shapes and indices."},
+    {"set_shape_error", set_shape_error, METH_O, "The exception of shapes that do not broadcast."},
+    {"log_writes", log_writes_, METH_O, "Where this thread's writes are noted."},
     {"live_tensors", live_tensors_, METH_NOARGS, "Every tensor alive, oldest first."},
     {"live_count", live_count_, METH_NOARGS, "The number of tensors alive."},
     {"pending_count", pending_count, METH_NOARGS, "Nodes recorded, not settled and not dropped."},

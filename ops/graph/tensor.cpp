@@ -1,5 +1,7 @@
 #include "tensor.hpp"
 
+#include <utility>
+
 #include <algorithm>
 #include <cstddef>
 #include <vector>
@@ -140,6 +142,9 @@ PyObject* get_strides(PyObject* self, void*) {
     return int_tuple(strides.data(), static_cast<Py_ssize_t>(strides.size())).release();
 }
 
+// Where this thread's writes to tensors are noted, with the nodes they replace.
+thread_local PyObject* write_log = nullptr;
+
 PyObject* get_node(PyObject* self, void*) {
     Node* node = tensor_node(self_tensor(self));
     return node ? Py_NewRef(as_object(node)) : nullptr;
@@ -163,7 +168,12 @@ int set_node(PyObject* self, PyObject* value, void*) {
                      tensor->shape, tensor->dtype->object, node->shape, node->dtype->object);
         return -1;
     }
-    if (node != tensor->node) replace_node(tensor, node);
+    if (node == tensor->node) return 0;
+    if (write_log) {
+        Ref<> entry(PyTuple_Pack(2, self, as_object(tensor->node)));
+        if (!entry || PyList_Append(write_log, entry.get()) < 0) return -1;
+    }
+    replace_node(tensor, node);
     return flush_if_due() ? 0 : -1;
 }
 
@@ -273,6 +283,10 @@ void set_tensor_type(PyTypeObject* type) {
     Py_INCREF(reinterpret_cast<PyObject*>(type));
     PyTypeObject* replaced = std::exchange(tensor_type, type);
     if (replaced != &TensorType) Py_DECREF(reinterpret_cast<PyObject*>(replaced));
+}
+
+void log_writes(PyObject* list) {
+    Ref<> replaced(std::exchange(write_log, list == Py_None ? nullptr : Py_NewRef(list)));
 }
 
 PyObject* live_tensors() {

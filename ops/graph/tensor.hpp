@@ -42,6 +42,8 @@ PyObject* binary(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObje
 void set_promotion(PyObject* function);
 
 void set_tensor_type(PyTypeObject* type);
+// Appends (tensor, replaced node) to a list for each write of this thread; None: no more.
+void log_writes(PyObject* list);
 PyObject* live_tensors();
 int64_t live_count();
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -28,6 +30,7 @@ from ..ops.errors import (
     recorded_line,
 )
 from .cache import kernels
+from ..ops.primitives import WRAP_INDEX
 from .interpret import interpret
 from .plan import Plan, plan
 
@@ -40,14 +43,52 @@ PATIENCE = 1.5
 # use every core anyway.
 _lock = threading.RLock()
 _plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
-_running: list[tuple[Tape, Plan | None]] = []
+_running: list[Callable[[], Origin]] = []
 _backend: Backend | None = None
-# Recording orders of nodes whose evaluation failed: the error was raised, and is again where such a node is asked for.
-_failed: set[int] = set()
+# Nodes whose evaluation failed: the error was raised, and is again where such a node is asked for.
+_failed: weakref.WeakSet[Node] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an operation was recorded, for messages: its name, the code and instruction, and for an index its axis' size."""
+
+    name: str
+    where: tuple[CodeType, int] | None
+    size: int | None = None
+
+    @property
+    def line(self) -> tuple[str, int, str] | None:
+        """File, line number and source text."""
+        return None if self.where is None else recorded_line(self.where)
+
+
+class Origin:
+    """The operations behind a run of a plan: those of a tape, kept only as far as errors need them.
+
+    Attributes
+    ----------
+    result : Place
+        Of the last output.
+    faults : dict
+        By the label of a launch, the operations that its faults belong to.
+    """
+
+    def __init__(self, tape: Tape, found: Plan) -> None:
+        self.result = _place(tape, tape.outputs[-1])
+        self.faults = {
+            label: [_place(tape, p) for p in positions] for label, positions in found.faults.items()
+        }
+
+
+def _place(tape: Tape, position: int) -> Place:
+    node = tape.nodes[position]
+    is_index = node.primitive is WRAP_INDEX
+    return Place(node.primitive.name, node.where, node.operands[1].value if is_index else None)
 
 
 def backend() -> Backend:
-    """The backend kernels are compiled for, made at first use."""
+    """The backend kernels are compiled for, made at first use, as the settings are now."""
     global _backend
     if _backend is None:
         _runtime.set_fault_handler(_fault)
@@ -71,15 +112,33 @@ def evaluate(nodes: Sequence[Node]) -> None:
             return
         found = plan_of(tape)
         leaves = [tape.nodes[p].buffer for p in tape.leaves]
-        _running.append((tape, found))
         try:
-            found.program.run(leaves, tape.scalars + found.constants, outputs)
-        except OutOfMemory as error:
-            raise _explained(error, tape) from None
-        except BaseException as error:
-            if isinstance(error, Exception):
-                _failed.update(node.order for node in outputs if node.buffer is None)
+            run(found, lambda: Origin(tape, found), leaves, tape.scalars + found.constants, outputs)
+        except Exception:
+            _failed.update(node for node in outputs if node.buffer is None)
             raise
+
+
+def run(
+    found: Plan,
+    origin: Callable[[], Origin],
+    leaves: list[Any],
+    scalars: bytes,
+    receivers: Sequence[Node] | None = None,
+) -> list[Any]:
+    """Run a plan; `origin` gives the operations behind it, should an error have to name them.
+
+    Raises
+    ------
+    IndexOutOfBounds, OutOfMemory, …
+        At the line that recorded the operation.
+    """
+    with _lock:
+        _running.append(origin)
+        try:
+            return found.program.run(leaves, scalars, receivers)
+        except OutOfMemory as error:
+            raise _explained(error, origin().result) from None
         finally:
             _running.pop()
 
@@ -100,15 +159,13 @@ def buffer_of(tensor: TensorBase) -> Any:
     return node.buffer
 
 
-def plan_of(tape: Tape) -> Plan:
-    """The plan for a tape, from the cache or made now."""
-    key = (tape.key, config.fast_math)
+def plan_of(tape: Tape, donate: bool = True) -> Plan:
+    """The plan for a tape, from the cache or made now. Without `donate` it leaves every leaf as it is."""
+    key = (tape.key, config.fast_math, donate)
     with _lock:
         found = _plans.get(key)
         if found is None:
-            target = backend()
-            target.fast_math = config.fast_math
-            found = _plans[key] = plan(tape, target)
+            found = _plans[key] = plan(tape, backend(), donate)
             if len(_plans) > MAX_PLANS:
                 _plans.popitem(last=False)
         return found
@@ -140,7 +197,7 @@ def sync(*tensors: TensorBase) -> None:
         evaluate([owner(t).node for t in tensors])
         return
     with _lock:
-        nodes = [n for t in _graph.live_tensors() if t.base is None and (n := t.node).order not in _failed]
+        nodes = [n for t in _graph.live_tensors() if t.base is None and (n := t.node) not in _failed]
         try:
             evaluate(nodes)
         except Exception:
@@ -169,24 +226,21 @@ def owner(tensor: TensorBase) -> Any:
 
 def _fault(label: int, code: int, value: int) -> Exception:
     """The error for a fault that a kernel reported, at the line that recorded the operation."""
-    tape, found = _running[-1]
-    places = found.faults.get(label, ()) if found else ()
-    node = tape.nodes[places[code - 1] if code <= len(places) else label]
-    line = recorded_line(node.where) if node.where is not None else None
-    if node.primitive.name != "wrap_index":
-        return BackendError(f"[kernel] fault {code} with value {value}", line)
-    size = node.operands[1].value
+    origin = _running[-1]()
+    places = origin.faults.get(label, [])
+    if code > len(places):
+        return BackendError(f"[kernel] fault {code} with value {value}", origin.result.line)
+    place = places[code - 1]
     return IndexOutOfBounds(
-        f"[getitem] expected indices inside an axis of size {size}, given {value}, which is out of bounds", line
+        f"[getitem] expected indices inside an axis of size {place.size}, given {value}, which is out of bounds",
+        place.line,
     )
 
 
-def _explained(error: Exception, tape: Tape) -> Exception:
+def _explained(error: Exception, result: Place) -> Exception:
     """An out-of-memory error that also says who holds the rest, at the line of what was computed."""
-    node = tape.nodes[tape.outputs[-1]]
-    line = recorded_line(node.where) if node.where is not None else None
     text = str(error).partition("\n")[0].removeprefix("[allocate] ")
-    return OutOfMemory(f"[{node.primitive.name}] expected memory for its result: {text}{holders()}", line)
+    return OutOfMemory(f"[{result.name}] expected memory for its result: {text}{holders()}", result.line)
 
 
 def holders(count: int = 4) -> str:

@@ -3,7 +3,6 @@ calls."""
 
 from __future__ import annotations
 
-import functools
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,18 +14,16 @@ from numpy.typing import NDArray
 from ..backend import _runtime
 from ..backend.base import Backend, Executable
 from ..backend.ir import Access as KernelAccess
-from ..backend.ir import Binding, Instr, Kernel, Operand, format_kernel
-from ..backend.verify import verify_binding, verify_kernel
-from ..config import config
+from ..backend.ir import Binding, Instr, Kernel, Operand
 from ..ops._graph import Tape
 from ..ops.meaning import strided
 from ..ops.primitives import EMPTY, FULL, LEAF, SCALAR, UPDATE, VIEW
 from .cache import kernels as kernel_cache
 from .domain import Access, contiguous_strides, decompose
-from .format import format_graph, format_schedule, format_tape, log_pass
-from .lower import LoweredKernel, lower
-from .schedule import Schedule, Step, schedule
-from .simplify import Value, simplify
+from .lower import LoweredKernel
+from .pipeline import compile_tape
+from .schedule import Schedule, Step
+from .simplify import Value
 
 Array = NDArray[Any]
 INT64 = np.dtype(np.int64)
@@ -64,7 +61,7 @@ class Planner:
         cut: Schedule,
         lowered: list[LoweredKernel | None],
         backend: Backend,
-        donate: bool = True,
+        donate: bool,
     ) -> None:
         self.donate = donate
         # Whether a leaf is written over, and whether something after that might still fail.
@@ -359,23 +356,12 @@ def _host_call(
     return call
 
 
-def plan(tape: Tape, backend: Backend) -> Plan:
-    """Schedule a tape, compile what it needs and lay out its memory: the pipeline, straight down."""
-    log_pass("trace", lambda: format_tape(tape))
-    graph = simplify(tape)
-    log_pass("simplify", lambda: format_graph(graph))
-    cut = schedule(graph, backend)
-    log_pass("schedule", lambda: format_schedule(cut))
-    kernels = [None if step.host else lower(cut, step) for step in cut.steps]
-    for kernel in kernels:
-        if kernel is not None:
-            if config.verify:
-                verify_kernel(kernel.kernel)
-                verify_binding(kernel.kernel, kernel.binding, [graph.values[v].size for v in kernel.operands])
-            log_pass("lower", functools.partial(format_kernel, kernel.kernel, kernel.binding))
-    planner = Planner(tape, cut, kernels, backend)
+def plan(tape: Tape, backend: Backend, donate: bool = True) -> Plan:
+    """The program for a tape: compiles what it needs and lays out its memory.
+
+    With `donate`, leaves that nothing else refers to may be written over.
+    """
+    cut, kernels = compile_tape(tape, backend)
+    planner = Planner(tape, cut, kernels, backend, donate)
     made = planner.run()
     return Planner(tape, cut, kernels, backend, donate=False).run() if planner.unsafe else made
-
-
-__all__ = ["Plan", "plan"]

@@ -32,7 +32,9 @@ VALUES = [
     Mistake(TypeError, ("[explain]", "int"), lambda: pyasc.explain(3)),
     Mistake(ValueError, ("'llvm'", "'asm'", "'c'"), lambda: pyasc.explain(x(3) + 1).kernels[0].source("c")),
     Mistake(
-        ValueError, ("[source]", "matmul"), lambda: pyasc.explain(x(3, 3) @ x(3, 3)).kernels[-1].source("llvm")
+        ValueError,
+        ("[source]", "matmul"),
+        lambda: pyasc.explain(x(3, 3) @ x(3, 3)).kernels[-1].source("llvm"),
     ),
     Mistake(ValueError, ("[to_device]", "'npu'"), lambda: x(3).to_device("npu")),
     Mistake(TypeError, ("[format]", "'.2f'", "(3,)"), lambda: f"{x(3):.2f}"),
