@@ -6,6 +6,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+KERNEL_ABI: int
+"""Of the functions that the executor calls; part of every kernel's key."""
+
 class Buffer:
     """A block of the pool, returned to it when the last reference goes.
 

@@ -15,10 +15,10 @@ from . import _graph, dtypes, host
 from .dtypes import Dtype
 from .errors import ArgumentError, AxisError, DtypeError, OverflowingScalar, ShapeError
 from .primitives import CAST, FULL
+from .traced import NUMBERS, TracedNumber, is_number
 
 Shape = tuple[int, ...]
 Axes = int | tuple[int, ...] | None
-NUMBERS = (bool, int, float)
 Tensor = Any  # pyasc.Tensor, which this floor does not know: what signatures show
 
 
@@ -26,8 +26,8 @@ def as_tensor(x: Any, operation: str = "asarray") -> Any:
     """x itself if it is a tensor, else a new one with a copy of an array-like's values."""
     if isinstance(x, _graph.TensorBase):
         return x
-    if type(x) in NUMBERS:
-        return number(x, dtypes.weak(None, type(x)))
+    if is_number(x):
+        return number(x, dtypes.weak(None, x.__class__), operation=operation)
     return host.from_array(as_array(x, operation), operation)
 
 
@@ -54,7 +54,7 @@ def as_array(x: Any, operation: str = "asarray") -> np.ndarray[Any, Any]:
             f"[{operation}] expected nested sequences of equal lengths, given {x!r:.80}"
         ) from None
     if array.dtype == object or array.dtype.kind in "SUMm":
-        if array.dtype == object and array.size and all(type(item) in NUMBERS for item in array.flat):
+        if array.dtype == object and array.size and all(map(is_number, array.flat)):
             raise OverflowingScalar(f"[{operation}] expected integers that fit 64 bits, given {x!r:.80}")
         raise DtypeError(f"[{operation}] expected numbers or arrays, given {type(x).__name__} {x!r:.80}")
     if array.dtype == np.float64 and not _strong(x):
@@ -70,20 +70,24 @@ def _strong(x: Any) -> bool:
     return not isinstance(x, NUMBERS) or isinstance(x, np.generic)
 
 
-def number(value: Any, dtype: Dtype, shape: Shape = ()) -> Any:
+def number(value: Any, dtype: Dtype, shape: Shape = (), operation: str = "asarray") -> Any:
     """A tensor of one Python number."""
-    return _graph.tensor(_graph.record(FULL, (scalar(value, dtype),), shape, dtype))
+    return _graph.tensor(_graph.record(FULL, (scalar(value, dtype, operation),), shape, dtype))
 
 
 def scalar(value: Any, dtype: Dtype, operation: str = "asarray") -> _graph.Node:
     """A SCALAR node of a Python number, or the error that it does not fit."""
+    if type(value) is TracedNumber:
+        node = scalar(value.value, dtype, operation)
+        value.nodes.append(node)
+        return node
     if type(value) is int and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:
             raise OverflowingScalar(
                 f"[{operation}] expected an integer that fits {dtype.name}, given {value}"
             )
-    elif dtype.kind in "fV":
+    elif dtypes.is_float(dtype):
         try:
             value = float(value)
         except OverflowError:
@@ -98,9 +102,11 @@ def cast(x: Any, dtype: Dtype) -> Any:
 
 def promoted(operation: str, *xs: Any) -> list[Any]:
     """Tensors of one dtype from tensors, array-likes and weak Python numbers, not broadcast."""
-    strong = [x if type(x) in NUMBERS else as_tensor(x, operation) for x in xs]
+    strong = [x if is_number(x) else as_tensor(x, operation) for x in xs]
     dtype = dtypes.result_type(*strong)
-    return [number(x, dtype) if type(x) in NUMBERS else cast(x, dtype) for x in strong]
+    return [
+        number(x, dtype, operation=operation) if is_number(x) else cast(x, dtype) for x in strong
+    ]
 
 
 def as_int(value: Any, operation: str, name: str) -> int:

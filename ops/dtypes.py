@@ -113,13 +113,17 @@ def is_float(dtype: Dtype) -> bool:
     return dtype.kind in "fV"
 
 
+def is_narrow(dtype: Dtype) -> bool:
+    """Whether it is float16 or bfloat16, which are computed in float32 where steps would round too often."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
 def is_integer(dtype: Dtype) -> bool:
     return dtype.kind in "iu"
 
 
 _promoted: dict[tuple[Dtype, Dtype], Dtype] = {}
-# The dtype a primitive computes in, by the primitive and what it meets: what elementwise operations found
-# out.
+# The dtype a primitive computes in, by the primitive and what it meets: what elementwise operations found out.
 computed: dict[Any, Dtype] = {}
 
 
@@ -196,8 +200,8 @@ def result_type(*arrays_and_dtypes: Any) -> Dtype:
     dtype: Dtype | None = None
     scalars: list[type] = []
     for item in arrays_and_dtypes:
-        if type(item) in (bool, int, float):
-            scalars.append(type(item))
+        if item.__class__ in (bool, int, float):
+            scalars.append(item.__class__)
             continue
         own = getattr(item, "dtype", None)
         found = supported(own, "result_type") if isinstance(own, np.dtype) else as_dtype(item, "result_type")

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from . import _graph, dtypes, registry
-from .arguments import NUMBERS, Tensor, as_tensor, broadcast_shapes, cast, number, scalar
+from .arguments import Tensor, as_tensor, broadcast_shapes, cast, number, scalar
 from .dtypes import Dtype
 from .errors import DtypeError, ShapeError
 from .primitives import BOOL, CAST, EQ, LE, LT, NE, WHERE, Primitive
 from .registry import Case, Operation, case
 from .storage import assign, copy
-from .traced import TracedNumber
+from .traced import is_number, plain
 
 TensorBase = _graph.TensorBase
 unary = _graph.unary
@@ -86,7 +86,7 @@ def operand_dtype(entry: Operation, xs: tuple[Any, ...]) -> Dtype:
     if dtypes.numpy_rules() and entry.numpy:
         ufunc = entry.numpy[0]
         if isinstance(ufunc, np.ufunc) and len(xs) == ufunc.nin:
-            given = tuple(type(x) if type(x) in NUMBERS else x.dtype for x in xs)
+            given = tuple(x.__class__ if is_number(x) else x.dtype for x in xs)
             if not all(isinstance(g, type) for g in given):
                 try:
                     return ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))[0]
@@ -106,10 +106,10 @@ def takes(x: Any) -> bool:
 def _strong(entry: Operation, xs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Tensors for everything but Python numbers, and for the first of them if there is nothing else."""
     name = entry.name
-    made = tuple(x if isinstance(x, TensorBase) or type(x) in NUMBERS else as_tensor(x, name) for x in xs)
-    if all(type(x) in NUMBERS for x in made):
+    made = tuple(x if isinstance(x, TensorBase) or is_number(x) else as_tensor(x, name) for x in xs)
+    if all(map(is_number, made)):
         dtype = dtypes.result_type(*made)
-        made = (number(made[0], dtype), *made[1:])
+        made = (number(made[0], dtype, operation=name), *made[1:])
     return made
 
 
@@ -119,8 +119,8 @@ _COMPARISONS = (EQ, NE, LT, LE)
 def _sign_of_comparison(x: Any, y: Any) -> tuple[Any, Any] | None:
     """Two int8 operands that compare as x and y do, where no common dtype holds both exactly."""
     for a, b, flip in ((x, y, 1), (y, x, -1)):
-        if type(b) is int and isinstance(a, TensorBase) and a.dtype.kind in "iu":
-            limits = np.iinfo(a.dtype)
+        if b.__class__ is int and isinstance(a, TensorBase) and a.dtype.kind in "iu":
+            b, limits = plain(b), np.iinfo(a.dtype)
             if not limits.min <= b <= limits.max:
                 sign = -1 if b > limits.max else 1
                 return number(sign * flip, dtypes.int8, a.shape), scalar(0, dtypes.int8)
@@ -155,12 +155,10 @@ def select(condition: Any, x: Any, y: Any) -> Any:
 
 def promote(primitive: Primitive, x: Any, y: Any) -> Any:
     """The promotion hook of `_graph.binary`: operands in the dtype that the operation computes in."""
-    if type(x) is TracedNumber or type(y) is TracedNumber:
-        return _promote_traced(primitive, x, y)
     key = (
         primitive,
-        x.dtype if isinstance(x, TensorBase) else type(x),
-        y.dtype if isinstance(y, TensorBase) else type(y),
+        x.dtype if isinstance(x, TensorBase) else x.__class__,
+        y.dtype if isinstance(y, TensorBase) else y.__class__,
     )
     dtype = dtypes.computed.get(key)
     if dtype is not None:
@@ -170,29 +168,14 @@ def promote(primitive: Primitive, x: Any, y: Any) -> Any:
     entry = registry.of_primitive(primitive)
     assert entry is not None
     made = _promoted(entry, _strong(entry, (x, y)))
-    whole = type(x) is int or type(y) is int
+    whole = x.__class__ is int or y.__class__ is int
     if made[0].dtype != dtypes.int8 and not (whole and primitive in _COMPARISONS) and _known(x) and _known(y):
         dtypes.computed[key] = made[0].dtype
     return made
 
 
-def _promote_traced(primitive: Primitive, x: Any, y: Any) -> Any:
-    """Promotion with numbers that are arguments of a traced function: their nodes are noted with them."""
-    values = tuple(v.value if type(v) is TracedNumber else v for v in (x, y))
-    made = promote(primitive, *values)
-    for given, node in zip((x, y), made if isinstance(made, tuple) else (None, None), strict=True):
-        if type(given) is not TracedNumber:
-            continue
-        if isinstance(node, _graph.Node) and primitive not in _COMPARISONS:
-            given.nodes.append(node)
-        else:
-            # How an integer compares may depend on its size.
-            given.observed = True
-    return made
-
-
 def _known(x: Any) -> bool:
-    return isinstance(x, TensorBase) or type(x) in NUMBERS
+    return isinstance(x, TensorBase) or is_number(x)
 
 
 def _in(x: Any, dtype: Dtype) -> Any:
@@ -208,13 +191,13 @@ def _promoted(entry: Operation, xs: tuple[Any, ...]) -> tuple[Any, ...]:
         if signs is not None:
             return signs
     dtype = operand_dtype(entry, xs)
-    return tuple(scalar(x, dtype, entry.name) if type(x) in NUMBERS else cast(x, dtype) for x in xs)
+    return tuple(scalar(x, dtype, entry.name) if is_number(x) else cast(x, dtype) for x in xs)
 
 
 def apply(entry: Operation, xs: tuple[Any, ...], out: Any, where: Any, dtype: Any) -> Any:
     """An elementwise operation in full: any operands, a dtype to compute in, a target, a mask."""
     try:
-        return _deliver(entry.name, _applied(entry, xs, dtype), out, where)
+        return deliver(_applied(entry, xs, dtype), out, entry.name, where)
     except ShapeError as error:
         raise error.of(entry.name) from None
 
@@ -230,27 +213,31 @@ def _applied(entry: Operation, xs: tuple[Any, ...], dtype: Any) -> Any:
                     f"under the rule 'same_kind', given {x.dtype.name}"
                 )
         computed = compute_dtype(entry, wanted)
-        made = tuple(number(x, computed) if type(x) in NUMBERS else cast(x, computed) for x in made)
+        made = _tensors(entry, made, computed)
     if len(made) == 1 and entry.rule.of(made[0].dtype) == "same":
         return copy(made[0])
     if entry.primitive is not None and len(made) == 2:
         a, b = (made[1], made[0]) if entry.swapped else made
         return binary(entry.primitive, a, b, entry.result)
     computed = operand_dtype(entry, made)
-    made = tuple(number(x, computed) if type(x) in NUMBERS else cast(x, computed) for x in made)
+    made = _tensors(entry, made, computed)
     if entry.primitive is not None:
         return unary(entry.primitive, made[0], entry.result or made[0].dtype)
     assert entry.lowering is not None
     return entry.lowering(*made)
 
 
-def _deliver(name: str, result: Any, out: Any, where: Any) -> Any:
+def _tensors(entry: Operation, xs: tuple[Any, ...], dtype: Dtype) -> tuple[Any, ...]:
+    return tuple(number(x, dtype, operation=entry.name) if is_number(x) else cast(x, dtype) for x in xs)
+
+
+def deliver(result: Any, out: Any, name: str, where: Any = True) -> Any:
     """The result, written to a target where there is one and kept to a mask where there is one."""
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     if isinstance(result, tuple):
         outs = out if isinstance(out, tuple) else (None,) * len(result)
-        return tuple(_deliver(name, r, o, where) for r, o in zip(result, outs, strict=True))
+        return tuple(deliver(r, o, name, where) for r, o in zip(result, outs, strict=True))
     if where is not True:
         mask = cast(as_tensor(where, name), BOOL)
         other = out if out is not None else number(0, result.dtype, result.shape)

@@ -1,4 +1,4 @@
-"""Python numbers that stand for the arguments of a function being traced."""
+"""Python numbers as operands, and what stands for them while a function is traced."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ import numpy as np
 from ._graph import Node, TensorBase
 
 
+NUMBERS = (bool, int, float)
+
+
 class TracedNumber:
     """A Python number whose every use but one is noticed.
 
-    As an operand of a tensor it stays an argument: the SCALAR nodes recorded for it are kept in `nodes`, so that the trace can
-    be replayed with another number. Whatever else looks at its value (a comparison, arithmetic, a loop bound)
-    sets `observed`: the trace then holds for this number only. It passes for a number of its
-    type with ``isinstance``.
+    As an operand of a tensor it stays an argument: the SCALAR nodes recorded for it are kept in `nodes`, so
+    that the trace can be replayed with another number. Whatever else looks at its value (a comparison,
+    arithmetic, a loop bound) sets `observed`: the trace then holds for this number only. Its ``__class__`` is
+    the number's, which is how operations learn the type without looking at the value; ``isinstance`` goes by
+    it too.
     """
 
     __slots__ = ("nodes", "observed", "value")
@@ -41,8 +45,13 @@ class TracedNumber:
         return np.asarray(self.value, *args, **kwargs)
 
 
+def is_number(x: Any) -> bool:
+    """Whether x is a Python number, which is weak as an operand, or stands for one."""
+    return x.__class__ in NUMBERS
+
+
 def plain(x: Any) -> Any:
-    """The number itself, observed, or anything else as it is."""
+    """The number itself, observed, or anything else as it is: for what depends on a number's value."""
     if type(x) is TracedNumber:
         x.observed = True
         return x.value

@@ -76,12 +76,12 @@ def _set_flush() -> None:
 
 
 def _set_threads() -> None:
-    if config.threads != _runtime.threads():
-        _runtime.set_threads(config.threads or len(os.sched_getaffinity(0)))
-    if config.threads:
+    count = config.threads or len(os.sched_getaffinity(0))
+    if count != _runtime.threads():
         from .backend.cpu import blas
 
-        blas.set_threads(config.threads)
+        _runtime.set_threads(count)
+        blas.set_threads(count)
 
 
 _runtime.set_errors(_errors.OutOfMemory)

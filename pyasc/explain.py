@@ -48,8 +48,11 @@ class KernelInfo:
     reason : str
         Why a kernel began here and the work was not part of another.
     bytes_read, bytes_written : int
+    extents : tuple of int
+        Of the kernel's axes.
     bucket : tuple of int
-        The extents of the kernel's axes; sizes within 20 % of them share its code and tuning.
+        The representative extents of the bucket they fall into: sizes within 20 % of these share code and tuning. Their own where
+        the kernel would begin a bucket.
     cached : bool
         Whether its code is in memory already.
     ir : str
@@ -64,6 +67,7 @@ class KernelInfo:
     reason: str
     bytes_read: int
     bytes_written: int
+    extents: tuple[int, ...] = ()
     bucket: tuple[int, ...] = ()
     cached: bool = False
     ir: str = ""
@@ -185,6 +189,7 @@ def _describe(cut: Schedule, step: Step, lowered: LoweredKernel) -> KernelInfo:
         for o, v, m in zip(kernel.operands, lowered.operands, moved, strict=True)
     ]
     outputs = [o.output for o in kernel.operands]
+    bucket = kernel_cache.bucket(evaluate.backend(), kernel, binding)
     return KernelInfo(
         kernel.name,
         "kernel",
@@ -199,7 +204,8 @@ def _describe(cut: Schedule, step: Step, lowered: LoweredKernel) -> KernelInfo:
         sum(a.nbytes for a, o in zip(arrays, outputs, strict=True) if not o),
         sum(a.nbytes for a, o in zip(arrays, outputs, strict=True) if o),
         binding.extents,
-        kernel_cache.holds(evaluate.backend(), kernel, binding),
+        bucket or binding.extents,
+        bucket is not None,
         format_kernel(kernel, binding),
         lowered,
     )

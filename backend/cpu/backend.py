@@ -109,10 +109,10 @@ class _Code:
             return False
         if not tuning.strides:
             return True
-        strides = self._without_short_axis(binding).strides
+        strides = self._compiled_binding(binding).strides
         return all(strides[anchor][tuning.lane] == stride for anchor, stride in tuning.strides)
 
-    def _without_short_axis(self, binding: Binding) -> Binding:
+    def _compiled_binding(self, binding: Binding) -> Binding:
         """The binding of the kernel that is compiled."""
         if self.tuning.unshifted:
             binding = unshifted_binding(self.given, binding)
@@ -121,7 +121,7 @@ class _Code:
         return binding_with_axis(self.written_out, binding)
 
     def bind(self, binding: Binding, addresses: Sequence[int]) -> Launch:
-        binding = self._without_short_axis(binding)
+        binding = self._compiled_binding(binding)
         kernel = self.kernel
         bound = self.partition.bind(binding)
         sizes = [kernel.operands[a.operand].dtype.itemsize for a in kernel.accesses]

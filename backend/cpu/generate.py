@@ -52,25 +52,19 @@ def text(kernel: Kernel, tuning: Tuning, target: Target, integers: dict[str, int
     return str(module)
 
 
-def _optimised(source: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    parsed = llvm.parse_assembly(source)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.run(parsed, builder)
-    return parsed
-
-
 def object_file(source: str, target: Target) -> bytes:
-    """The relocatable object that LLVM makes of a kernel's code."""
+    """The relocatable object that LLVM makes of a kernel's code.
+
+    Passes over the IR would find little: the code is vectors already, and computes nothing twice.
+    """
     machine = target.machine()
-    return bytes(machine.emit_object(_optimised(source, machine)))
+    return bytes(machine.emit_object(llvm.parse_assembly(source)))
 
 
 def assembly(source: str, target: Target) -> str:
     """The same as text."""
     machine = target.machine()
-    return str(machine.emit_assembly(_optimised(source, machine)))
+    return str(machine.emit_assembly(llvm.parse_assembly(source)))
 
 
 class Linked:

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import _runtime
 from ..base import Store
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _identity() -> str | None:
             first = file.read(16384).partition(b"\n\n")[0]
         libc = os.confstr("CS_GNU_LIBC_VERSION")
         version = _state(os.stat(Path(llvmlite.origin).with_name("_version.py")))
-        sources = sorted((e.name, _state(e.stat())) for e in _sources())
+        sources = [(path, _state(os.stat(path))) for path in _sources()]
     except (OSError, ValueError):
         return None
     processor = [line for line in first.splitlines() if line.startswith(_CPUINFO)]
@@ -202,14 +203,16 @@ def _state(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _sources() -> list[os.DirEntry[str]]:
-    """The generator's own source files."""
-    return [e for e in os.scandir(os.path.dirname(__file__)) if e.name.endswith(".py")]
+def _sources() -> list[str]:
+    """The source files that generated code depends on."""
+    here = Path(__file__).parent
+    above = [here.parent / "ir.py", here.parents[1] / "ops" / "primitives.py"]
+    return sorted(str(path) for path in (*here.glob("*.py"), *above))
 
 
 def _source_digest() -> str:
-    """Code from another version of the generator is another key."""
-    digest = hashlib.sha256()
-    for path in sorted(e.path for e in _sources()):
+    """Code from another version of the generator, or for another way to be called, is another key."""
+    digest = hashlib.sha256(str(_runtime.KERNEL_ABI).encode())
+    for path in _sources():
         digest.update(Path(path).read_bytes())
     return digest.hexdigest()[:16]

@@ -5,17 +5,18 @@
 //     void kernel(void* const* pointers, const int64_t* integers, const uint64_t* scalars,
 //                 int64_t begin, int64_t end, void* scratch, void* thread_scratch, int64_t* status);
 //
+// clang-format off
 // pointers        for each access of the kernel, its operand's buffer plus the access's byte offset
 // integers        extents, strides and whatever else the code reads, in the backend's own order
 // scalars         for each scalar argument its value in its dtype, in the low bytes, the rest 0
 // begin, end      the work units to do: at most `grain` of them, begin a multiple of it
 // scratch         memory shared by all threads and phases of the launch, aligned to 128 bytes, not cleared
-// thread_scratch  memory of this thread, aligned to 128 bytes, not cleared; between calls nothing is kept in
-// it status          two integers of this call's own, 0 when it starts. A kernel that meets a fault sets
-// status[0] to a code
-//                 other than 0 and status[1] to a value, unless status[0] is set already, and goes on without
-//                 touching memory out of bounds. Of a launch's faults the one with the smallest begin is
-//                 reported.
+// thread_scratch  memory of this thread, aligned to 128 bytes, not cleared; nothing is kept there between calls
+// status          two integers of this call's own, 0 when it starts. A kernel that meets a fault sets status[0]
+//                 to a code other than 0 and status[1] to a value, unless status[0] is set already, and goes on
+//                 without touching memory out of bounds. Of a launch's faults the one with the smallest begin
+//                 is reported.
+// clang-format on
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -28,6 +29,9 @@
 #include "copy.hpp"
 
 namespace pyasc {
+
+// Part of every kernel's key: to be raised when the ABI changes.
+constexpr int kernel_abi = 1;
 
 using Kernel = void (*)(void* const* pointers, const int64_t* integers, const uint64_t* scalars,
                         int64_t begin, int64_t end, void* scratch, void* thread_scratch, int64_t* status);

@@ -117,6 +117,7 @@ PYBIND11_MODULE(_runtime, m) {
     m.def("release_cache", [] { return Pool::instance().release_cache(); });
     m.def("set_errors", &set_memory_error, "memory_error"_a);
     m.def("set_threads", &set_threads, "count"_a);
+    m.attr("KERNEL_ABI") = kernel_abi;
     m.def("threads", [] { return Threads::instance().count(); });
     m.def("set_fault_handler", &set_fault_handler, "handler"_a);
     py::class_<Code>(m, "Code").def_property_readonly("addresses", &Code::addresses);

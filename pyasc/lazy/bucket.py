@@ -20,11 +20,13 @@ class Buckets(Generic[Payload]):
 
     entries: list[tuple[tuple[int, ...], Hashable, Payload]] = field(default_factory=list)
 
-    def find(self, sizes: tuple[int, ...], fits: Callable[[Payload], bool]) -> Payload | None:
-        """What is kept for a bucket that holds `sizes` and fits otherwise, or None."""
+    def find(
+        self, sizes: tuple[int, ...], fits: Callable[[Payload], bool]
+    ) -> tuple[tuple[int, ...], Payload] | None:
+        """The representative of the bucket that holds `sizes` and fits otherwise, and what is kept for it."""
         for representative, _, payload in self.entries:
             if within(sizes, representative) and fits(payload):
-                return payload
+                return representative, payload
         return None
 
     def find_tuning(self, tuning: Hashable) -> Payload | None:
@@ -33,6 +35,11 @@ class Buckets(Generic[Payload]):
             if tuned == tuning:
                 return payload
         return None
+
+    @property
+    def tunings(self) -> int:
+        """How many different tunings the buckets have: that many kernels were compiled for the structure."""
+        return len({tuning for _, tuning, _ in self.entries})
 
     def add(self, sizes: tuple[int, ...], tuning: Hashable, payload: Payload) -> None:
         self.entries.append((sizes, tuning, payload))

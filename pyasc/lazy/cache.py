@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
 import threading
 import warnings
 from collections import Counter, OrderedDict, deque
@@ -25,6 +24,7 @@ from .bucket import Buckets
 
 MAGIC = b"pyasc-kernel-1\n"
 MAX_KERNELS = 4096
+ENDINGS = (".kernel", ".host", ".tmp")
 
 
 class KernelCache:
@@ -46,6 +46,8 @@ class KernelCache:
         self._memory: OrderedDict[Hashable, Buckets[Executable]] = OrderedDict()
         self._lock = threading.RLock()
         self._disk_warned = False
+        self._disk_path: Path | None = None
+        self._disk_bytes: int | None = None
 
     def executable(self, backend: Backend, kernel: Kernel, binding: Binding) -> Executable:
         """The executable for a kernel at these sizes, compiled only if no bucket, tuning or file has it."""
@@ -59,10 +61,10 @@ class KernelCache:
                 reason = "a structure not seen before"
             else:
                 self._memory.move_to_end(key)
-                found = buckets.find(binding.extents, lambda e: e.fits(binding))
-                if found is not None:
+                bucket = buckets.find(binding.extents, lambda e: e.fits(binding))
+                if bucket is not None:
                     self.counts["memory_hits"] += 1
-                    return found
+                    return bucket[1]
                 reason = f"sizes {binding.extents} outside every bucket, tuned differently"
             tuning = backend.tune(kernel, binding)
             found = buckets.find_tuning(tuning)
@@ -75,15 +77,17 @@ class KernelCache:
             buckets.add(binding.extents, tuning, found)
             return found
 
-    def holds(self, backend: Backend, kernel: Kernel, binding: Binding) -> bool:
-        """Whether `executable` would find the kernel in memory."""
+    def bucket(self, backend: Backend, kernel: Kernel, binding: Binding) -> tuple[int, ...] | None:
+        """The representative sizes of the bucket whose code `executable` would find in memory, or None."""
         with self._lock:
             buckets = self._memory.get((backend.name, backend.fast_math, kernel.key))
             if buckets is None:
-                return False
-            if buckets.find(binding.extents, lambda e: e.fits(binding)) is not None:
-                return True
-            return buckets.find_tuning(backend.tune(kernel, binding)) is not None
+                return None
+            bucket = buckets.find(binding.extents, lambda e: e.fits(binding))
+            if bucket is not None:
+                return bucket[0]
+            tuned = buckets.find_tuning(backend.tune(kernel, binding)) is not None
+            return binding.extents if tuned else None
 
     def _load_or_compile(self, backend: Backend, kernel: Kernel, tuning: Hashable) -> Executable:
         key = repr((("generator", backend.fingerprint()), ("kernel", kernel.key), ("tuning", tuning)))
@@ -101,12 +105,12 @@ class KernelCache:
         self.compile_ms += (perf_counter() - start) * 1e3
         self.counts["compiles"] += 1
         self.write("kernel", key, code)
-        if self.counts["compiles"] % 64 == 0:
-            evict(folder(), config.disk_cache_bytes)
         return executable
 
     def read(self, kind: str, key: str) -> bytes | None:
         """What was written under a key, by this process or another; None if it is not there whole."""
+        if not config.disk_cache:
+            return None
         digest = hashlib.sha256(key.encode()).digest()
         path = folder() / f"{digest.hex()}.{kind}"
         try:
@@ -135,6 +139,7 @@ class KernelCache:
                 with os.fdopen(handle, "wb") as file:
                     file.write(MAGIC + _checksum(digest, code) + code)
                 os.replace(temporary, path)
+                self._keep_limit(path.parent, len(code))
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
@@ -152,6 +157,16 @@ class KernelCache:
     def unlock(self) -> None:
         self._lock = threading.RLock()
 
+    def _keep_limit(self, path: Path, written: int) -> None:
+        """Evict when what is on disk, counted once and kept up since, passes the limit."""
+        if self._disk_bytes is None or path != self._disk_path:
+            self._disk_path, self._disk_bytes = path, sum(size for _, size, _ in entries(path))
+        else:
+            self._disk_bytes += written
+        if self._disk_bytes > config.disk_cache_bytes:
+            # Somewhat below the limit, so that not every write evicts.
+            self._disk_bytes = evict(path, config.disk_cache_bytes * 9 // 10)
+
     def stats(self) -> dict[str, int | float | list[str]]:
         """Counts since the start: compiles, memory_hits, disk_hits, misses, kernels, compile_ms, and why
         the latest misses missed."""
@@ -161,7 +176,7 @@ class KernelCache:
                 "memory_hits": self.counts["memory_hits"],
                 "disk_hits": self.counts["disk_hits"],
                 "misses": self.counts["misses"],
-                "kernels": len(self._memory),
+                "kernels": sum(buckets.tunings for buckets in self._memory.values()),
                 "compile_ms": self.compile_ms,
                 "reasons": list(self.reasons),
             }
@@ -184,20 +199,24 @@ def folder() -> Path:
     """Where kernels are kept: PYASC_CACHE_DIR, or ``pyasc-tensor`` in the user's cache folder."""
     if config.cache_dir:
         return Path(config.cache_dir)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "pyasc-tensor"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyasc-tensor"
 
 
-def evict(path: Path, limit: int) -> None:
-    """Delete the least recently used kernels until the rest takes no more than `limit` bytes."""
-    files = []
+def entries(path: Path) -> list[tuple[float, int, str]]:
+    """Time of last use, size and name of each file of the cache."""
+    found = []
     with contextlib.suppress(OSError):
         for entry in os.scandir(path):
-            if entry.name.endswith((".kernel", ".host", ".tmp")):
+            if entry.name.endswith(ENDINGS):
                 with contextlib.suppress(OSError):
                     status = entry.stat()
-                    files.append((status.st_mtime, status.st_size, entry.path))
+                    found.append((status.st_mtime, status.st_size, entry.path))
+    return found
+
+
+def evict(path: Path, limit: int) -> int:
+    """Delete the least recently used files until the rest takes no more than `limit` bytes; what it takes."""
+    files = entries(path)
     total = sum(size for _, size, _ in files)
     for _, size, name in sorted(files):
         if total <= limit:
@@ -205,6 +224,7 @@ def evict(path: Path, limit: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         total -= size
+    return total
 
 
 kernels = KernelCache()

@@ -14,10 +14,10 @@ from math import prod
 
 Shape = tuple[int, ...]
 # These are functions of small tuples, asked the same again and again while a program is scheduled.
-MEMORY = 8192
+CACHE_SIZE = 8192
 
 
-@lru_cache(MEMORY)
+@lru_cache(CACHE_SIZE)
 def contiguous_strides(shape: Shape) -> Shape:
     """Strides of C order, in elements."""
     strides = []
@@ -60,7 +60,7 @@ class Domain:
     def reduces(self) -> bool:
         return any(self.reduced)
 
-    @lru_cache(MEMORY)  # noqa: B019
+    @lru_cache(CACHE_SIZE)  # noqa: B019
     def refine(self, shape: Shape, outer: bool = False) -> Domain | None:
         """The domain with axes split where `shape` has a border; None where the two do not nest.
 
@@ -91,7 +91,7 @@ class Domain:
             return self
         return Domain(tuple(reversed(extents)), tuple(reversed(reduced)))
 
-    @lru_cache(MEMORY)  # noqa: B019
+    @lru_cache(CACHE_SIZE)  # noqa: B019
     def spread(self, shape: Shape, strides: Shape, outer: bool = False) -> Shape | None:
         """Strides over this domain's axes of a walk with `strides` over the axes of `shape`.
 
@@ -163,7 +163,7 @@ class Domain:
         return Access(0, tuple(0 if r else next(remaining) for r in self.reduced))
 
 
-@lru_cache(MEMORY)
+@lru_cache(CACHE_SIZE)
 def decompose(access: Access, extents: Shape, shape: Shape) -> tuple[Shape, tuple[Shape, ...]] | None:
     """Split an affine walk over a contiguous buffer of `shape` into one affine index for each axis of
     `shape`.
@@ -199,7 +199,7 @@ def decompose(access: Access, extents: Shape, shape: Shape) -> tuple[Shape, tupl
     return tuple(start), tuple(steps)
 
 
-@lru_cache(MEMORY)
+@lru_cache(CACHE_SIZE)
 def through_view(
     access: Access, extents: Shape, shape: Shape, strides: Shape, offset: int
 ) -> Access | None:

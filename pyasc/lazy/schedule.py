@@ -430,7 +430,7 @@ class Scheduler:
             roots.append(u)
         if mask & step.bit:
             return "would wait for itself"
-        row = domain.size // max(domain.outer_size, 1) * 4
+        row = domain.size // max(domain.outer_size, 1) * value.dtype.itemsize
         if stage and row > ROW_BYTES:
             for u in earlier:
                 if step.stage[u] < stage and self.cost[u] > RECOMPUTE_SHARED and u not in self.stored:
