@@ -78,7 +78,6 @@ class Backend(Protocol):
     name: str
     max_instructions: int  # the scheduler cuts a kernel before it exceeds this
     max_operands: int
-    fast_math: bool  # whether kernels tuned from now on may let a multiplication and an addition round once
     stages_shifts: bool  # whether it takes `shift`; otherwise a value is computed again for each reader
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:
@@ -88,8 +87,11 @@ class Backend(Protocol):
     def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
         """Whether the backend has code for a primitive computed in a dtype."""
 
-    def tune(self, kernel: Kernel, binding: Binding) -> Hashable:
-        """The choices made for a bucket's representative sizes; part of the kernel's key."""
+    def tune(self, kernel: Kernel, binding: Binding, fast_math: bool) -> Hashable:
+        """The choices made for a bucket's representative sizes; part of the kernel's key.
+
+        With `fast_math` a multiplication and an addition may round once, together.
+        """
 
     def fingerprint(self) -> str:
         """Target, features and generator version: what makes code for another machine another key."""

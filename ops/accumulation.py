@@ -8,15 +8,15 @@ import numpy as np
 
 from . import _graph, dtypes
 from . import primitives as p
-from .arguments import NUMBERS, Tensor, as_axis, as_int, as_tensor, cast, number
-from .elementwise import binary
+from .arguments import Tensor, as_axis, as_int, as_tensor, cast, number
+from .elementwise import binary, deliver
 from .errors import ArgumentError
 from .joining import concat
 from .primitives import BOOL
 from .reduction import sum, wide_sum
 from .registry import case, operation
-from .selection import deliver
 from .storage import copy
+from .traced import is_number
 from .view import broadcast_to, narrowed, ravel, reshape_to
 
 
@@ -130,11 +130,10 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
     def joined_part(extra: Any) -> list[Any]:
         if extra is None:
             return []
-        extra = (
-            number(extra, dtypes.weak(x.dtype, type(extra)))
-            if type(extra) in NUMBERS
-            else as_tensor(extra, "diff")
-        )
+        if is_number(extra):
+            extra = number(extra, dtypes.weak(x.dtype, extra.__class__), operation="diff")
+        else:
+            extra = as_tensor(extra, "diff")
         return [broadcast_to(extra, edge) if extra.ndim == 0 else extra]
 
     parts = [*joined_part(prepend), x, *joined_part(append)]

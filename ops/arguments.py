@@ -104,9 +104,7 @@ def promoted(operation: str, *xs: Any) -> list[Any]:
     """Tensors of one dtype from tensors, array-likes and weak Python numbers, not broadcast."""
     strong = [x if is_number(x) else as_tensor(x, operation) for x in xs]
     dtype = dtypes.result_type(*strong)
-    return [
-        number(x, dtype, operation=operation) if is_number(x) else cast(x, dtype) for x in strong
-    ]
+    return [number(x, dtype, operation=operation) if is_number(x) else cast(x, dtype) for x in strong]
 
 
 def as_int(value: Any, operation: str, name: str) -> int:

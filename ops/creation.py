@@ -10,16 +10,26 @@ import numpy as np
 
 from . import _graph, dtypes
 from . import primitives as p
-from .arguments import NUMBERS, Tensor, as_array, as_int, as_shape, as_tensor, cast, number
+from .arguments import Tensor, as_array, as_int, as_shape, as_tensor, cast, number
 from .dtypes import is_float, is_integer, promote_types
 from .elementwise import binary, select, unary
 from .errors import ArgumentError, DtypeError, ShapeError
 from .host import from_array
 from .joining import empty_node, stack, triangle
 from .primitives import BOOL
-from .registry import case, find, operation
+from .registry import case, operation
 from .storage import copy as owned
-from .view import broadcast_view, expand_dims, iota, reshape_to
+from .traced import is_number
+from .view import (
+    broadcast_arrays,
+    broadcast_to,
+    broadcast_view,
+    expand_dims,
+    iota,
+    moveaxis,
+    reshape_to,
+    squeeze,
+)
 
 TensorBase = _graph.TensorBase
 
@@ -67,8 +77,8 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
         raise ArgumentError(
             f"[asarray] expected a tensor for copy=False, given {type(obj).__name__}, which must be copied"
         )
-    if type(obj) in NUMBERS:
-        return number(obj, wanted or dtypes.weak(None, type(obj)))
+    if is_number(obj):
+        return number(obj, wanted or dtypes.weak(None, obj.__class__))
     if isinstance(obj, list | tuple) and _holds_tensors(obj):
         made = stack([asarray(item, wanted) for item in obj])
         return made if wanted is None else cast(made, wanted)
@@ -82,7 +92,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
             for value in (low, high):
                 if not limits.min <= int(value) <= limits.max:
                     number(int(value), wanted)  # raises
-        if array.dtype.kind in "fV" and is_integer(wanted):
+        if is_float(array.dtype) and is_integer(wanted):
             return cast(from_array(array), wanted)
         array = array.astype(wanted)
     return from_array(array)
@@ -170,7 +180,7 @@ def _device(device: Any, name: str) -> None:
 
 def constant(shape: Any, value: Any, dtype: dtypes.Dtype, name: str) -> Any:
     """A tensor of one number in a shape; a bool's 0 and 1 are False and True."""
-    return number(bool(value) if dtype == BOOL else value, dtype, as_shape(shape, name))
+    return number(bool(value) if dtype == BOOL else value, dtype, as_shape(shape, name), name)
 
 
 @operation(
@@ -232,14 +242,14 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, order: str = "C", de
     """
     _device(device, "full")
     new = as_shape(shape, "full")
-    if type(fill_value) in NUMBERS:
-        wanted = dtypes.weak(None, type(fill_value)) if dtype is None else dtypes.as_dtype(dtype, "full")
-        if type(fill_value) is float and not is_float(wanted):
+    if is_number(fill_value):
+        wanted = dtypes.weak(None, fill_value.__class__) if dtype is None else dtypes.as_dtype(dtype, "full")
+        if fill_value.__class__ is float and not is_float(wanted):
             fill_value = int(fill_value)
         return constant(new, fill_value, wanted, "full")
     value = as_tensor(fill_value, "full")
     value = value if dtype is None else cast(value, dtypes.as_dtype(dtype, "full"))
-    return owned(find("broadcast_to").function(value, new))
+    return owned(broadcast_to(value, new))
 
 
 def _like(x: Any, dtype: Any, shape: Any, name: str) -> tuple[Any, dtypes.Dtype]:
@@ -386,13 +396,13 @@ def linspace(
     if count < 0:
         raise ArgumentError(f"[linspace] expected a number of samples that is not negative, given {count}")
     natural = dtypes.floating(
-        dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop)))
+        dtypes.result_type(*(v if is_number(v) else as_tensor(v) for v in (start, stop)))
     )
     wanted = natural if dtype is None else dtypes.as_dtype(dtype, "linspace")
     # Computed in float64, as NumPy does, whatever it is rounded to.
     wide = dtypes.float64
     begin, end = (cast(as_tensor(v, "linspace"), wide) for v in (start, stop))
-    begin, end = (expand_dims(v, 0) for v in find("broadcast_arrays").function(begin, end))
+    begin, end = (expand_dims(v, 0) for v in broadcast_arrays(begin, end))
     gaps = count - 1 if endpoint else count
     span = binary(p.SUB, end, begin)
     index = reshape_to(cast(iota((count,), 0), wide), (count, *(1,) * (begin.ndim - 1)))
@@ -405,8 +415,8 @@ def linspace(
         made = unary(p.FLOOR, made, wide)
     made = cast(made, wanted)
     if made.ndim > 1 and axis not in (0, -made.ndim):
-        made = find("moveaxis").function(made, 0, axis)
-    return (made, cast(find("squeeze").function(step, 0), natural)) if retstep else made
+        made = moveaxis(made, 0, axis)
+    return (made, cast(squeeze(step, 0), natural)) if retstep else made
 
 
 @operation(
@@ -431,7 +441,7 @@ def logspace(
     """
     exponents = linspace(start, stop, num, endpoint, dtype=dtypes.float64, axis=axis)
     natural = dtypes.floating(
-        dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop)))
+        dtypes.result_type(*(v if is_number(v) else as_tensor(v) for v in (start, stop)))
     )
     made = binary(p.POW, number(float(base), dtypes.float64), exponents)
     return cast(made, natural if dtype is None else dtypes.as_dtype(dtype, "logspace"))
@@ -454,7 +464,7 @@ def geomspace(
         np.asarray(start), np.asarray(stop), as_int(num, "geomspace", "num"), endpoint, axis=axis
     )
     natural = dtypes.floating(
-        dtypes.result_type(*(v if type(v) in NUMBERS else as_tensor(v) for v in (start, stop)))
+        dtypes.result_type(*(v if is_number(v) else as_tensor(v) for v in (start, stop)))
     )
     return from_array(made.astype(natural if dtype is None else dtypes.as_dtype(dtype, "geomspace")))
 

@@ -123,7 +123,7 @@ def is_integer(dtype: Dtype) -> bool:
 
 
 _promoted: dict[tuple[Dtype, Dtype], Dtype] = {}
-# The dtype a primitive computes in, by the primitive and what it meets: what elementwise operations found out.
+# The dtype a primitive computes in, by the primitive and what it meets, as elementwise operations found it.
 computed: dict[Any, Dtype] = {}
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from . import dtypes, storage
 from .arguments import as_tensors, cast
 from .errors import ArgumentError, ShapeError
-from .matmul import inserted, matrix_product, merged, multiply_sum, permuted, summed
+from .matmul import matrix_product, merged, multiply_sum, summed
 from .registry import operation
+from .view import expand_dims, transposed
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -48,7 +49,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
     xs = as_tensors("einsum", list(operands))
     terms, output = _parsed(subscripts, [x.ndim for x in xs])
     dtype = dtypes.result_type(*xs)
-    half = dtype.itemsize == 2 and dtypes.is_float(dtype)
+    half = dtypes.is_narrow(dtype)
     sizes = _sizes(subscripts, terms, xs)
     pending = [
         _prepared(cast(x, dtypes.float32 if half else dtype), t, sizes)
@@ -66,7 +67,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
     x, labels = pending[0]
     x = summed(x, [k for k, label in enumerate(labels) if label not in output])
     labels = [label for label in labels if label in output]
-    return cast(permuted(x, [labels.index(label) for label in output]), dtype)
+    return cast(transposed(x, tuple(labels.index(label) for label in output)), dtype)
 
 
 # --- reading subscripts -------------------------------------------------------------------------------------
@@ -179,8 +180,8 @@ def _product(a: tuple[Any, list[str]], b: tuple[Any, list[str]], needed: set[str
         return multiply_sum(x, y, range(len(order) - len(inner), len(order))), order[
             : len(order) - len(inner)
         ]
-    x = permuted(x, [left.index(c) for c in batch + free_x + inner])
-    y = permuted(y, [right.index(c) for c in batch + inner + free_y])
+    x = transposed(x, tuple(left.index(c) for c in batch + free_x + inner))
+    y = transposed(y, tuple(right.index(c) for c in batch + inner + free_y))
     extents = (*x.shape[: len(batch) + len(free_x)], *y.shape[len(batch) + len(inner) :])
     ones = [1] * len(batch)
     product = matrix_product(
@@ -199,5 +200,5 @@ def _alone(a: tuple[Any, list[str]], needed: set[str]) -> tuple[Any, list[str]]:
 
 def _aligned(x: Any, labels: list[str], order: list[str]) -> Any:
     """A view with the axes in this order, and length 1 for the letters that it lacks."""
-    x = permuted(x, [labels.index(c) for c in order if c in labels])
-    return inserted(x, [k for k, c in enumerate(order) if c not in labels])
+    x = transposed(x, tuple(labels.index(c) for c in order if c in labels))
+    return expand_dims(x, tuple(k for k, c in enumerate(order) if c not in labels))

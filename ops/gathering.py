@@ -1,6 +1,4 @@
-"""Choosing elements by index or condition: ``take`` and its kin, what they write, and where conditions
-hold.
-"""
+"""Choosing elements by index or condition: ``take`` and its kin, what they write, where conditions hold."""
 
 from __future__ import annotations
 
@@ -9,21 +7,15 @@ from typing import Any
 import numpy as np
 
 from . import _graph, dtypes, host, storage
-from .arguments import NUMBERS, Shape, as_axis, as_tensor, broadcast_shapes, cast
+from .arguments import Shape, as_axis, as_tensor, broadcast_shapes, cast
 from .errors import ArgumentError, DtypeError, ShapeError
 from .indexing import INT64, along_axis, gathered, getitem, scatter, within, wrapped
 from .primitives import GATHER, IOTA, MAX, MIN, REMAINDER
 from .registry import case, operation
+from .traced import is_number
+from .view import ravel
 
 _INDICES = np.array([[0, 2, -1], [1, 1, 0]])
-
-
-def flattened(x: Any) -> Any:
-    """x in one dimension: a view where its elements lie in C order, else a copy."""
-    if x.ndim == 1:
-        return x
-    whole = x if storage.is_contiguous(x) else storage.copy(x)
-    return storage.view(whole, (x.size,), (1,), whole.offset)
 
 
 def _as_indices(indices: Any, operation: str) -> Any:
@@ -89,7 +81,7 @@ def take(x: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     """
     x = as_tensor(x, "take")
     if axis is None:
-        x, axis = flattened(x), 0
+        x, axis = ravel(x), 0
     else:
         axis = as_axis(axis, x.ndim, "take")
     index = _in_mode(_as_indices(indices, "take"), x.shape[axis], mode, "take")
@@ -123,7 +115,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     """
     x = as_tensor(x, "take_along_axis")
     if axis is None:
-        x, axis = flattened(x), 0
+        x, axis = ravel(x), 0
     axis = as_axis(axis, x.ndim, "take_along_axis")
     shape, strides, index = _index_along(x, indices, axis, "take_along_axis")
     return gathered(x, shape, along_axis(shape, strides, x.offset, index, axis))
@@ -183,9 +175,9 @@ def put(x: Any, indices: Any, values: Any, mode: str = "raise") -> None:
     """
     _check_target(x, "put")
     size = x.size
-    index = flattened(as_tensor(_in_mode(_as_indices(indices, "put"), size, mode, "put"), "put"))
-    if type(values) not in NUMBERS:
-        values = flattened(as_tensor(values, "put"))
+    index = ravel(as_tensor(_in_mode(_as_indices(indices, "put"), size, mode, "put"), "put"))
+    if not is_number(values):
+        values = ravel(as_tensor(values, "put"))
         if index.size and not values.size:
             raise ShapeError("[put] expected values to write, given none")
         values = _cycled(values, index.size)
@@ -380,14 +372,13 @@ def index_add(x: Any, axis: int, indices: Any, values: Any) -> Any:
     if index.ndim != 1 or broadcast_shapes("index_add", values.shape, expected) != expected:
         raise ShapeError(f"[index_add] expected values that broadcast to {expected}, given {values.shape}")
     known = _graph.tensor(wrapped(index, x.shape[axis]))
-    return host.call("index_added", (x, known, values), x.shape, x.dtype, axis)
+    return host.call("index_add_on_host", (x, known, values), x.shape, x.dtype, axis)
 
 
 @host.host_function
-def index_added(x: host.Array, index: host.Array, values: host.Array, axis: int) -> host.Array:
+def index_add_on_host(x: host.Array, index: host.Array, values: host.Array, axis: int) -> host.Array:
     """A copy of x with values added along an axis; float16 and bfloat16 add up in float32."""
-    wide = x.dtype.itemsize == 2 and dtypes.is_float(x.dtype)
-    result = np.array(x, np.float32 if wide else x.dtype, order="C")
+    result = np.array(x, np.float32 if dtypes.is_narrow(x.dtype) else x.dtype, order="C")
     np.add.at(
         np.moveaxis(result, axis, 0),
         index,

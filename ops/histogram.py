@@ -82,15 +82,15 @@ def histogram(
         int64; a float dtype with weights or density.
     edges : tensor of float64, one more than bins
     """
-    known = host.values(as_tensor(x, "histogram"))
-    if known.dtype == dtypes.bfloat16:
-        known = known.astype(np.float32)
+    known = host.comparable(host.values(as_tensor(x, "histogram")))
     edges = bins if isinstance(bins, int | str) else host.values(as_tensor(bins, "histogram"))
     given = None if weights is None else host.values(as_tensor(weights, "histogram"))
     try:
         counts, found = np.histogram(known, edges, range, density or None, given)
     except (ValueError, TypeError) as error:
-        raise ArgumentError(f"[histogram] expected bins and range that NumPy takes: {error}") from None
+        raise ArgumentError(
+            f"[histogram] expected bins and range that NumPy takes, given {bins!r:.60} and {range}: {error}"
+        ) from None
     return host.from_array(np.asarray(counts), "histogram"), host.from_array(found, "histogram")
 
 
@@ -116,13 +116,12 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     x, edges = as_tensor(x, "digitize"), as_tensor(bins, "digitize")
     if edges.ndim != 1:
         raise ShapeError(f"[digitize] expected bins of one dimension, given shape {edges.shape}")
-    return host.call("digitized", (x, edges), x.shape, INT64, bool(right))
+    return host.call("digitize_on_host", (x, edges), x.shape, INT64, bool(right))
 
 
 @host.host_function
-def digitized(x: Array, edges: Array, right: bool) -> Array:
-    x, edges = (a.astype(np.float32) if a.dtype == dtypes.bfloat16 else a for a in (x, edges))
-    return np.asarray(np.digitize(x, edges, right))
+def digitize_on_host(x: Array, edges: Array, right: bool) -> Array:
+    return np.asarray(np.digitize(host.comparable(x), host.comparable(edges), right))
 
 
 @operation(np.interp)
@@ -156,13 +155,13 @@ def interp(
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
         raise ShapeError(f"[interp] expected samples of one equal length, given {xp.shape} and {fp.shape}")
     if period == 0:
-        raise ArgumentError("[interp] expected a period other than 0")
+        raise ArgumentError("[interp] expected a period other than 0, given 0")
     dtype = dtypes.floating(dtypes.result_type(x, xp, fp))
-    return host.call("interpolated", (x, xp, fp), x.shape, dtype, left, right, period)
+    return host.call("interp_on_host", (x, xp, fp), x.shape, dtype, left, right, period)
 
 
 @host.host_function
-def interpolated(
+def interp_on_host(
     x: Array, xp: Array, fp: Array, left: float | None, right: float | None, period: float | None
 ) -> Array:
     x, xp, fp = (a.astype(np.float64) for a in (x, xp, fp))
@@ -199,11 +198,11 @@ def convolve(x: Any, y: Any, mode: str = "full") -> Any:
     if mode not in lengths:
         raise ArgumentError(f"[convolve] expected mode 'full', 'same' or 'valid', given {mode!r}")
     dtype = dtypes.promote_types(x.dtype, y.dtype)
-    return host.call("convolved", (cast(x, dtype), cast(y, dtype)), (lengths[mode],), dtype, mode)
+    return host.call("convolve_on_host", (cast(x, dtype), cast(y, dtype)), (lengths[mode],), dtype, mode)
 
 
 @host.host_function
-def convolved(x: Array, y: Array, mode: Any) -> Array:
-    if x.dtype.itemsize == 2 and dtypes.is_float(x.dtype):
+def convolve_on_host(x: Array, y: Array, mode: Any) -> Array:
+    if dtypes.is_narrow(x.dtype):
         return np.convolve(x.astype(np.float32), y.astype(np.float32), mode).astype(x.dtype)
     return np.convolve(x, y, mode)

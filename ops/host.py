@@ -39,8 +39,15 @@ def values(x: Any) -> Array:
     return _download(x)
 
 
+def comparable(array: Array) -> Array:
+    """bfloat16 as float32, which has the same order: NumPy compares bfloat16 one element at a time."""
+    return array.astype(np.float32) if array.dtype == dtypes.bfloat16 else array
+
+
 def host_function(function: Function) -> Function:
-    """Enter a function of NumPy arrays into the table of HOST_CALL under its own name."""
+    """Enter a function of NumPy arrays into the table of HOST_CALL under its own name, ``<what>_on_host``."""
+    if function.__name__ in HOST_FUNCTIONS:
+        raise ValueError(f"host function {function.__name__!r} is declared twice")
     HOST_FUNCTIONS[function.__name__] = function
     return function
 

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _graph, dtypes, host, storage
-from .arguments import NUMBERS, Shape, as_tensor, cast, scalar
+from .arguments import Shape, as_tensor, cast, number, scalar
 from .errors import ArgumentError, DtypeError, IndexOutOfBounds, OverflowingScalar, ReadOnlyError, ShapeError
 from .primitives import ADD, CAST, EMPTY, FLOOR_DIVIDE, GATHER, IOTA, MUL, REMAINDER, VIEW, WHERE, WRAP_INDEX
 from .registry import operation
+from .traced import is_number
 
 INT64 = dtypes.int64
 Region = tuple[Shape, Shape, int]  # shape, strides and offset in the owner's buffer
@@ -97,9 +98,8 @@ def setitem(x: Any, key: Any, value: Any) -> None:
 
 def write(target: Any, value: Any, operation: str = "setitem") -> None:
     """Write a number or an array-like into a whole tensor, owner or view."""
-    if type(value) in NUMBERS:
-        node = storage.full(target.shape, as_item(value, target.dtype, operation), target.dtype)
-        value = _graph.tensor(node)
+    if is_number(value):
+        value = number(as_item(value, target.dtype, operation), target.dtype, target.shape, operation)
     elif not isinstance(value, _graph.TensorBase):
         value = as_tensor(value, operation)
     storage.assign(target, value, "unsafe", operation)
@@ -109,7 +109,7 @@ def as_item(value: Any, dtype: dtypes.Dtype, operation: str) -> Any:
     """A Python number as an element of a dtype: NumPy truncates floats written to integers, and refuses what
     does not fit.
     """
-    if type(value) is float and dtype.kind in "iu":
+    if value.__class__ is float and dtype.kind in "iu":
         try:
             value = int(value)
         except ValueError:
@@ -456,7 +456,7 @@ def scatter(x: Any, shape: Shape, index: _graph.Node, value: Any, operation: str
     indices stays.
     """
     check_writable(x, operation)
-    if type(value) in NUMBERS:
+    if is_number(value):
         node = scalar(as_item(value, x.dtype, operation), x.dtype, operation)
     else:
         value = as_tensor(value, operation)
@@ -466,7 +466,7 @@ def scatter(x: Any, shape: Shape, index: _graph.Node, value: Any, operation: str
         return
     owner = x if x.base is None else x.base
     owner.node = host.call(
-        "scattered", (owner, _graph.tensor(index), _Held(node)), owner.shape, owner.dtype
+        "scatter_on_host", (owner, _graph.tensor(index), _Held(node)), owner.shape, owner.dtype
     ).node
 
 
@@ -480,7 +480,7 @@ class _Held:
 
 
 @host.host_function
-def scattered(base: NDArray[Any], index: NDArray[Any], value: NDArray[Any]) -> NDArray[Any]:
+def scatter_on_host(base: NDArray[Any], index: NDArray[Any], value: NDArray[Any]) -> NDArray[Any]:
     """A copy of base with values at flat indices."""
     result = np.array(base, order="C")
     extra = value.ndim - index.ndim
@@ -530,7 +530,7 @@ def _write_where(x: Any, mask: Any, value: Any) -> bool:
     chosen.
     """
     rest = x.shape[mask.ndim :]
-    if type(value) in NUMBERS:
+    if is_number(value):
         chosen = scalar(as_item(value, x.dtype, "setitem"), x.dtype, "setitem")
     else:
         value = as_tensor(value, "setitem")

@@ -1,5 +1,4 @@
-"""Operations that build a larger tensor from parts: an empty or constant base with each part written into
-its region."""
+"""Larger tensors from parts: an empty or constant base with each part written into its region."""
 
 from __future__ import annotations
 
@@ -10,13 +9,14 @@ import numpy as np
 from . import _graph, dtypes
 from . import primitives as p
 from .arguments import Axes, Shape, Tensor, as_axis, as_int, as_shape, as_tensor, as_tensors, cast, number
-from .elementwise import binary, select
+from .elementwise import binary, deliver, select
 from .errors import ArgumentError, ShapeError
+from .gathering import take
 from .host import call, host_function, values
+from .parts import diagonal
 from .primitives import BOOL, EMPTY
-from .registry import case, find, operation
-from .selection import deliver
-from .storage import contiguous_strides, copy, full, update
+from .registry import case, operation
+from .storage import contiguous_strides, copy, update
 from .view import (
     atleast_1d,
     atleast_2d,
@@ -299,7 +299,7 @@ def repeat(
             raise ShapeError(
                 f"[repeat] expected {x.shape[k]} repeats for axis {k} of shape {x.shape}, given {counts.size}"
             )
-        result = find("take").function(x, np.repeat(np.arange(x.shape[k]), counts), axis=k)
+        result = take(x, np.repeat(np.arange(x.shape[k]), counts), axis=k)
     if total_repeat_length not in (None, result.shape[k]):
         raise ArgumentError(
             f"[repeat] expected {total_repeat_length} repeated elements, given {result.shape[k]}"
@@ -419,7 +419,7 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", **options: Any) -> Te
             )
         if np.ndim(value) == 0:
             one = value.item() if hasattr(value, "item") else value
-            return assembled(full(shape, _weakened(one, x.dtype), x.dtype), [(x, start)])
+            return assembled(number(_weakened(one, x.dtype), x.dtype, shape, "pad").node, [(x, start)])
         options, mode = {"constant_values": _frozen(value)}, "constant"
     elif mode == "empty":
         return assembled(empty_node(shape, x.dtype), [(x, start)])
@@ -492,15 +492,15 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
     """
     x = as_tensor(x, "diag")
     if x.ndim == 2:
-        return find("diagonal").function(x, k)
+        return diagonal(x, k)
     if x.ndim != 1:
         raise ShapeError(f"[diag] expected one axis or two, given shape {x.shape}")
     k = as_int(k, "diag", "k")
     n = x.shape[0] + abs(k)
-    base = full((n, n), False if x.dtype == BOOL else 0, x.dtype)
+    base = number(False if x.dtype == BOOL else 0, x.dtype, (n, n))
     if not x.size:
-        return _graph.tensor(base)
-    return _graph.tensor(update(base, x.node, (n + 1,), k if k > 0 else -k * n))
+        return base
+    return _graph.tensor(update(base.node, x.node, (n + 1,), k if k > 0 else -k * n))
 
 
 @operation(np.diagflat, cases=(case((2, 2)), case((3,), k=1)))

@@ -1,5 +1,4 @@
-"""Linear algebra. Factorisations run on the host, by LAPACK through NumPy; norms are operations like any
-other.
+"""Linear algebra. Factorisations run on the host, by LAPACK through NumPy; norms are operations like others.
 
 Integers become the default float; float16 and bfloat16 are computed in float32 and rounded once.
 """
@@ -10,14 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import dtypes, host, storage
-from .arguments import Shape, as_axes, as_int, as_tensor, cast
+from . import _graph, dtypes, host, reduction, storage
+from .arguments import Axes, Shape, as_axes, as_int, as_tensor, cast
+from .creation import eye
 from .errors import ArgumentError, ShapeError
-from .matmul import matmul, outer, permuted, tensordot, vecdot
-from .registry import find, operation
+from .matmul import matmul, outer, tensordot, vecdot
+from .primitives import ABS, SQRT
+from .registry import operation
+from .view import broadcast_to, reshape_to, transposed
 
 Array = host.Array
-Axes = int | tuple[int, ...] | None
 
 
 def _matrices(operation: str, x: Any, square: bool = False) -> Any:
@@ -31,11 +32,11 @@ def _matrices(operation: str, x: Any, square: bool = False) -> Any:
 
 
 def _lapack(name: str, operands: tuple[Any, ...], shape: Shape) -> Any:
-    return host.call("linear_algebra", operands, shape, operands[0].dtype, name)
+    return host.call("linalg_on_host", operands, shape, operands[0].dtype, name)
 
 
 @host.host_function
-def linear_algebra(*arguments: Any) -> Array:
+def linalg_on_host(*arguments: Any) -> Array:
     """One function of `numpy.linalg` with one result."""
     *operands, name = arguments
     dtype = operands[0].dtype
@@ -43,7 +44,7 @@ def linear_algebra(*arguments: Any) -> Array:
 
 
 def _wide(x: Array) -> Array:
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return x.astype(np.float32) if dtypes.is_narrow(x.dtype) else x
 
 
 def _parts(x: Any, found: Any) -> tuple[Any, ...]:
@@ -197,17 +198,19 @@ def vector_norm(x: Any, /, *, axis: Axes = None, keepdims: bool = False, ord: fl
     """
     x = as_tensor(x, "vector_norm")
     x = cast(x, dtypes.floating(x.dtype))
-    half = x.dtype if x.dtype.itemsize == 2 else None
-    size = find("abs").function(cast(x, dtypes.float32) if half else x)
-    options = {"axis": axis, "keepdims": keepdims}
+    wide = dtypes.float32 if dtypes.is_narrow(x.dtype) else x.dtype
+    size = _graph.unary(ABS, cast(x, wide), wide)
     if ord in (np.inf, -np.inf):
-        result = find("max" if ord > 0 else "min").function(size, **options)
+        result = (reduction.max if ord > 0 else reduction.min)(size, axis, keepdims=keepdims)
     elif ord == 0:
-        result = find("count_nonzero").function(size, **options)
+        result = reduction.count_nonzero(size, axis, keepdims=keepdims)
+    elif ord == 1:
+        result = reduction.sum(size, axis, keepdims=keepdims)
+    elif ord == 2:
+        result = _graph.unary(SQRT, reduction.sum(size * size, axis, keepdims=keepdims), wide)
     else:
-        total = find("sum").function(size * size if ord == 2 else size if ord == 1 else size**ord, **options)
-        result = total if ord == 1 else find("sqrt").function(total) if ord == 2 else total ** (1.0 / ord)
-    return cast(result, half or x.dtype)
+        result = reduction.sum(size**ord, axis, keepdims=keepdims) ** (1.0 / ord)
+    return cast(result, x.dtype)
 
 
 @operation(np.linalg.matrix_norm, namespace="linalg")
@@ -230,11 +233,11 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     if ord in (1, -1, np.inf, -np.inf):
         along = -2 if abs(ord) == 1 else -1
         sums = vector_norm(x, axis=along, keepdims=True, ord=1)
-        return find("max" if ord > 0 else "min").function(sums, axis=(-2, -1), keepdims=keepdims)
+        return (reduction.max if ord > 0 else reduction.min)(sums, (-2, -1), keepdims=keepdims)
     if ord not in ("nuc", 2, -2):
         raise ArgumentError(f"[matrix_norm] expected 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, given {ord!r}")
     values = svdvals(x)
-    result = find("sum" if ord == "nuc" else "max" if ord > 0 else "min").function(values, axis=-1)
+    result = (reduction.sum if ord == "nuc" else reduction.max if ord > 0 else reduction.min)(values, -1)
     return result[..., None, None] if keepdims else result
 
 
@@ -264,11 +267,10 @@ def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> 
     if len(axes) != 2:
         raise ShapeError(f"[norm] expected one axis or two, given shape {x.shape} and axis {axis}")
     others = [k for k in range(x.ndim) if k not in axes]
-    result = matrix_norm(permuted(x, [*others, *axes]), ord=ord)
+    result = matrix_norm(transposed(x, (*others, *axes)), ord=ord)
     if not keepdims:
         return result
-    shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
-    return storage.view(result, shape, storage.contiguous_strides(shape), result.offset)
+    return reshape_to(result, tuple(1 if k in axes else n for k, n in enumerate(x.shape)))
 
 
 @operation(np.linalg.matrix_power, namespace="linalg")
@@ -283,8 +285,7 @@ def matrix_power(x: Any, n: int, /) -> Any:
     if times < 0:
         x, times = inv(x), -times
     if times == 0:
-        eye = find("eye").function(x.shape[-1], dtype=x.dtype)
-        return storage.copy(find("broadcast_to").function(eye, x.shape))
+        return storage.copy(broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape))
     given, result = x, None
     while times:
         if times % 2:

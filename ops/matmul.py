@@ -15,33 +15,19 @@ from typing import Any
 import numpy as np
 
 from . import _graph, dtypes, storage
-from .arguments import Shape, as_axes, as_axis, as_int, broadcast_shapes, cast, promoted
+from .arguments import Shape, as_axes, as_axis, as_int, broadcast_shapes, cast, number, promoted
 from .errors import ArgumentError, ShapeError
-from .gathering import flattened, take
-from .primitives import EMPTY, MATMUL, MUL, REDUCE, SUB
+from .gathering import take
+from .primitives import EMPTY, MATMUL, MUL, SUB
+from .reduction import sum
 from .registry import case, operation
-
-
-# --- views that products are made of ------------------------------------------------------------------------
-def permuted(x: Any, axes: Sequence[int]) -> Any:
-    """A view with the axes in another order."""
-    if tuple(axes) == tuple(range(x.ndim)):
-        return x
-    return storage.view(x, tuple(x.shape[a] for a in axes), tuple(x.strides[a] for a in axes), x.offset)
-
-
-def inserted(x: Any, axes: Sequence[int]) -> Any:
-    """A view with axes of length 1 at these places of the result, given in ascending order."""
-    shape, strides = list(x.shape), list(x.strides)
-    for axis in axes:
-        shape.insert(axis, 1)
-        strides.insert(axis, 0)
-    return storage.view(x, tuple(shape), tuple(strides), x.offset)
+from .view import expand_dims, ravel, squeeze, transposed
 
 
 def merged(x: Any, groups: Sequence[int]) -> Any:
-    """x with neighbouring axes merged, `groups` saying how many go into each; a copy where they do not lie
-    one after another.
+    """x with neighbouring axes merged, `groups` saying how many go into each.
+
+    A copy where they do not lie one after another.
     """
     if all(g == 1 for g in groups):
         return x
@@ -61,22 +47,14 @@ def merged(x: Any, groups: Sequence[int]) -> Any:
 
 # --- the two ways to sum products ---------------------------------------------------------------------------
 def summed(x: Any, axes: Sequence[int]) -> Any:
-    """The sum over axes in x's own dtype; for bools, whether any is true."""
-    if not axes:
-        return x
-    shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
-    if 0 in shape:
-        return _graph.tensor(_graph.record(EMPTY, (), shape, x.dtype))
-    if 0 in x.shape:
-        return _zeros(shape, x.dtype)
-    how = "or" if x.dtype.kind == "b" else "add"
-    return _graph.tensor(_graph.record(REDUCE, (x.node,), shape, x.dtype, (how, tuple(sorted(axes)))))
+    """The sum over axes in x's own dtype; for bools, whether any is true. x itself for no axes."""
+    return sum(x, tuple(axes), x.dtype) if axes else x
 
 
 def multiply_sum(x: Any, y: Any, axes: Sequence[int]) -> Any:
     """``sum(x * y)`` over axes of the broadcast operands, halves in float32."""
     dtype = x.dtype
-    if axes and dtype.itemsize == 2 and dtypes.is_float(dtype):
+    if axes and dtypes.is_narrow(dtype):
         x, y = cast(x, dtypes.float32), cast(y, dtypes.float32)
     return cast(summed(_graph.binary(MUL, x, y), axes), dtype)
 
@@ -88,12 +66,8 @@ def matrix_product(x: Any, y: Any) -> Any:
     if 0 in shape:
         return _graph.tensor(_graph.record(EMPTY, (), shape, x.dtype))
     if x.shape[-1] == 0:
-        return _zeros(shape, x.dtype)
+        return number(False if x.dtype.kind == "b" else 0, x.dtype, shape)
     return _graph.tensor(_graph.record(MATMUL, (x.node, y.node), shape, x.dtype))
-
-
-def _zeros(shape: Shape, dtype: dtypes.Dtype) -> Any:
-    return _graph.tensor(storage.full(shape, False if dtype.kind == "b" else 0, dtype))
 
 
 # --- public -------------------------------------------------------------------------------------------------
@@ -144,17 +118,11 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     if x.ndim == 1 and y.ndim == 1:
         return multiply_sum(x, y, (0,))
     if y.ndim == 1:
-        return _without(matrix_product(x, inserted(y, (1,))), -1)
+        return squeeze(matrix_product(x, expand_dims(y, 1)), -1)
     if x.ndim == 1:
-        return _without(matrix_product(inserted(x, (0,)), y), -2)
+        return squeeze(matrix_product(expand_dims(x, 0), y), -2)
     broadcast_shapes("matmul", x.shape[:-2], y.shape[:-2])
     return matrix_product(x, y)
-
-
-def _without(x: Any, axis: int) -> Any:
-    """A view without an axis of length 1."""
-    keep = [k for k in range(x.ndim) if k != axis % x.ndim]
-    return storage.view(x, tuple(x.shape[k] for k in keep), tuple(x.strides[k] for k in keep), x.offset)
 
 
 @operation(
@@ -225,7 +193,7 @@ def vdot(a: Any, b: Any) -> Any:
     -------
     tensor, 0-d
     """
-    x, y = (flattened(t) for t in promoted("vdot", a, b))
+    x, y = (ravel(t) for t in promoted("vdot", a, b))
     if x.shape != y.shape:
         raise ShapeError(f"[vdot] expected as many elements in both, given {x.size} and {y.size}")
     return multiply_sum(x, y, (0,))
@@ -255,7 +223,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     operands = []
     for t in (x, y):
         k = as_axis(axis, t.ndim, "vecdot")
-        operands.append(permuted(t, [j for j in range(t.ndim) if j != k] + [k]))
+        operands.append(transposed(t, (*(j for j in range(t.ndim) if j != k), k)))
     x, y = operands
     if x.shape[-1] != y.shape[-1]:
         raise ShapeError(f"[vecdot] expected vectors of one length, given shapes {x.shape} and {y.shape}")
@@ -275,8 +243,8 @@ def outer(a: Any, b: Any) -> Any:
     -------
     tensor, shape (a.size, b.size)
     """
-    x, y = (flattened(t) for t in promoted("outer", a, b))
-    return _graph.binary(MUL, inserted(x, (1,)), inserted(y, (0,)))
+    x, y = (ravel(t) for t in promoted("outer", a, b))
+    return _graph.binary(MUL, expand_dims(x, 1), expand_dims(y, 0))
 
 
 @operation(
@@ -323,8 +291,9 @@ def kron(a: Any, b: Any) -> Any:
     """
     x, y = promoted("kron", a, b)
     rank = max(x.ndim, y.ndim)
-    x, y = (inserted(t, range(rank - t.ndim)) for t in (x, y))
-    product = _graph.binary(MUL, inserted(x, range(1, 2 * rank, 2)), inserted(y, range(0, 2 * rank, 2)))
+    x, y = (expand_dims(t, tuple(range(rank - t.ndim))) for t in (x, y))
+    odd, even = tuple(range(1, 2 * rank, 2)), tuple(range(0, 2 * rank, 2))
+    product = _graph.binary(MUL, expand_dims(x, odd), expand_dims(y, even))
     return merged(product, [2] * rank)
 
 
@@ -378,16 +347,16 @@ def _contracted(operation: str, x: Any, y: Any, left: Shape, right: Shape) -> An
     free_x = [k for k in range(x.ndim) if k not in left]
     free_y = [k for k in range(y.ndim) if k not in right]
     if not left or (not free_x and not free_y):
-        x = permuted(x, (*free_x, *left))
-        y = permuted(y, (*free_y, *right))
+        x = transposed(x, (*free_x, *left))
+        y = transposed(y, (*free_y, *right))
         return multiply_sum(
-            inserted(x, range(len(free_x), len(free_x) + len(free_y))),
+            expand_dims(x, tuple(range(len(free_x), len(free_x) + len(free_y)))),
             y,
             range(len(free_x) + len(free_y), x.ndim + len(free_y)),
         )
     shape = (*(x.shape[k] for k in free_x), *(y.shape[k] for k in free_y))
-    x = merged(permuted(x, (*free_x, *left)), (len(free_x), len(left)))
-    y = merged(permuted(y, (*right, *free_y)), (len(right), len(free_y)))
+    x = merged(transposed(x, (*free_x, *left)), (len(free_x), len(left)))
+    y = merged(transposed(y, (*right, *free_y)), (len(right), len(free_y)))
     product = matrix_product(x, y)
     return (
         product

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .dtypes import is_narrow
+
 Array = NDArray[Any]
 Dtype = np.dtype[Any]
 Shape = tuple[int, ...]
@@ -89,7 +91,7 @@ def power(x: Array, y: Array) -> Array:
 def erf(x: Array) -> Array:
     from scipy import special
 
-    if x.dtype.kind == "V" or x.dtype.itemsize == 2:
+    if is_narrow(x.dtype):
         return np.asarray(special.erf(x.astype(np.float32)).astype(x.dtype))
     return np.asarray(special.erf(x))
 
@@ -116,8 +118,9 @@ def random_bits(
     """Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)."""
     low, high = np.uint64(0xFFFFFFFF), np.uint64(32)
     counter = np.broadcast_to(counter, shape).astype(np.uint64)
-    stream, key = np.uint64(stream), np.uint64(key)
-    words = [counter & low, counter >> high, np.broadcast_to(stream & low, shape), np.broadcast_to(stream >> high, shape)]
+    key = np.uint64(key)
+    stream = np.broadcast_to(np.uint64(stream), shape)
+    words = [counter & low, counter >> high, stream & low, stream >> high]
     k0, k1 = key & low, key >> high
     with np.errstate(over="ignore"):
         for _ in range(10):
@@ -158,7 +161,7 @@ def reduce(x: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
         if how in ("argmax", "argmin"):
             (axis,) = axes
             return np.asarray(getattr(np, how)(x, axis=axis), dtype)
-        if how in ("add", "mul") and x.dtype.itemsize == 2 and x.dtype.kind in "fV":
+        if how in ("add", "mul") and is_narrow(x.dtype):
             return np.asarray(_UFUNC[how].reduce(x.astype(np.float32), axis=axes).astype(dtype))
         if how in ("add", "mul"):
             return np.asarray(_UFUNC[how].reduce(x, axis=axes, dtype=x.dtype), dtype)
@@ -168,14 +171,14 @@ def reduce(x: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
 def scan(x: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
     how, axis = attrs
     with np.errstate(all="ignore"):
-        if x.dtype.itemsize == 2 and x.dtype.kind in "fV":
+        if is_narrow(x.dtype):
             return np.asarray(_UFUNC[how].accumulate(x.astype(np.float32), axis=axis).astype(dtype))
         return np.asarray(_UFUNC[how].accumulate(x, axis=axis, dtype=dtype))
 
 
 def matmul(a: Array, b: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
     with np.errstate(all="ignore"):
-        if dtype.itemsize == 2 and dtype.kind in "fV":
+        if is_narrow(dtype):
             return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(dtype)
         return np.matmul(a, b)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _graph, dtypes, storage
+from . import _graph, dtypes
 from .arguments import Shape, cast
 from .primitives import (
     ADD,
@@ -24,6 +24,7 @@ from .primitives import (
     SHIFT_RIGHT,
     Primitive,
 )
+from .view import reshape_to
 
 UINT32, UINT64, INT64 = dtypes.uint32, dtypes.uint64, dtypes.int64
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
@@ -53,7 +54,7 @@ class Block:
         return op(OR, top, cast(self.word(which + 1), UINT64))
 
     def shaped(self, x: Any) -> Any:
-        return reshaped(x, self.shape)
+        return reshape_to(x, self.shape)
 
     def uniform(self, dtype: dtypes.Dtype, which: int = 0) -> Any:
         """Floats in [0, 1), from the words from `which` on."""
@@ -112,10 +113,3 @@ def as_bits(x: Any, dtype: dtypes.Dtype) -> Any:
     if dtype == INT64:
         return _graph.unary(BITCAST, x, INT64)
     return cast(x, dtype)
-
-
-def reshaped(x: Any, shape: Shape) -> Any:
-    """Fresh one-dimensional values in a shape."""
-    if x.shape == shape:
-        return x
-    return storage.view(x, shape, storage.contiguous_strides(shape), x.offset)

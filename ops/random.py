@@ -17,14 +17,16 @@ from typing import Any
 import numpy as np
 
 from . import _graph, dtypes, host
-from .arguments import NUMBERS, Shape, as_axis, as_int, as_shape, as_tensor, broadcast_shapes, cast
+from .arguments import Shape, as_axis, as_int, as_shape, as_tensor, broadcast_shapes, cast
 from .errors import ArgumentError, DtypeError, ShapeError
 from .gathering import take
 from .indexing import getitem, write
-from .philox import Block, as_bits, op, reshaped
+from .philox import Block, as_bits, op
 from .primitives import ADD, COS, LOG, LT, MUL, NEG, SHIFT_RIGHT, SQRT, SUB
 from .registry import operation as declared
 from .sorting import argsort, searchsorted
+from .traced import is_number
+from .view import reshape_to
 
 UINT32, UINT64, INT64 = dtypes.uint32, dtypes.uint64, dtypes.int64
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
@@ -150,7 +152,8 @@ class Generator:
         value = self.random(_joint("uniform", size, low, high), kind)
         if type(low) is float and type(high) is float and (low, high) == (0.0, 1.0):
             return value
-        return op(ADD, op(MUL, value, op(SUB, high, low)), low)
+        numbers = type(low) is float and type(high) is float
+        return op(ADD, op(MUL, value, high - low if numbers else op(SUB, high, low)), low)
 
     def standard_normal(self, size: Size = None, dtype: Any = None) -> Any:
         """Floats of the standard normal distribution.
@@ -193,7 +196,7 @@ class Generator:
             For a scale below zero.
         """
         kind = _float(dtype, "normal")
-        if type(scale) in NUMBERS and scale < 0:
+        if is_number(scale) and scale < 0:
             raise ArgumentError(f"[normal] expected a scale from 0 up, given {scale}")
         loc, scale = _parameters("normal", kind, loc, scale)
         value = self.standard_normal(_joint("normal", size, loc, scale), kind)
@@ -216,7 +219,7 @@ class Generator:
         tensor
         """
         kind = _float(dtype, "exponential")
-        if type(scale) in NUMBERS and scale < 0:
+        if is_number(scale) and scale < 0:
             raise ArgumentError(f"[exponential] expected a scale from 0 up, given {scale}")
         (scale,) = _parameters("exponential", kind, scale)
         block = self._block(_shape(_joint("exponential", size, scale), "exponential"))
@@ -236,7 +239,7 @@ class Generator:
         -------
         tensor of bool
         """
-        if type(p) in NUMBERS and not 0 <= p <= 1:
+        if is_number(p) and not 0 <= p <= 1:
             raise ArgumentError(f"[bernoulli] expected a probability from 0 to 1, given {p}")
         (p,) = _parameters("bernoulli", FLOAT32, p)
         return _graph.binary(LT, self.random(_joint("bernoulli", size, p)), p, dtypes.bool_)
@@ -394,15 +397,15 @@ class Generator:
             edges /= edges[-1] if edges.size else 1
             index = searchsorted(edges, self.random(shape, FLOAT64), "right")
         elif weights is None:
-            index = reshaped(getitem(self._order(count, "choice"), slice(total)), shape)
+            index = reshape_to(getitem(self._order(count, "choice"), slice(total)), shape)
         else:
-            # Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: the least of Exp(1)
-            # / weight come first.
+            # Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: the least of
+            # Exp(1) / weight come first.
             with np.errstate(divide="ignore"):
                 inverse = as_tensor(1.0 / weights)
             keys = op(MUL, self.exponential(size=count, dtype=FLOAT64), inverse)
             order = argsort(keys, stable=True)
-            index = reshaped(getitem(order, slice(total)), shape)
+            index = reshape_to(getitem(order, slice(total)), shape)
         return index if population is None else take(population, index, axis)
 
 
@@ -424,7 +427,7 @@ def _is_int(x: Any) -> bool:
 def _parameters(operation: str, dtype: dtypes.Dtype, *values: Any) -> tuple[Any, ...]:
     """Parameters of a distribution: Python floats, or tensors of its dtype."""
     return tuple(
-        float(v) if isinstance(v, (*NUMBERS, np.number)) else cast(as_tensor(v, operation), dtype)
+        float(v) if isinstance(v, int | float | np.number) else cast(as_tensor(v, operation), dtype)
         for v in values
     )
 
@@ -453,57 +456,46 @@ def _weights(p: Any, count: int, total: int, replace: bool) -> host.Array:
             f"[choice] expected probabilities from 0 up of sum 1, given sum {weights.sum():g}"
         )
     if not replace and np.count_nonzero(weights) < total:
-        raise ArgumentError(f"[choice] expected at least {total} probabilities above 0 without replacement")
+        raise ArgumentError(
+            f"[choice] expected at least {total} probabilities above 0 without replacement, "
+            f"given {np.count_nonzero(weights)}"
+        )
     return weights
 
 
 # --- the generator of the module's functions ----------------------------------------------------------------
 _default = Generator()
 
-seed = _default.reseed
-bits = _default.bits
-random = _default.random
-uniform = _default.uniform
-standard_normal = _default.standard_normal
-normal = _default.normal
-exponential = _default.exponential
-bernoulli = _default.bernoulli
-integers = _default.integers
-permutation = _default.permutation
-shuffle = _default.shuffle
-choice = _default.choice
+for _name, _aliases in {
+    "bits": (),
+    "random": ("random_sample",),
+    "uniform": (),
+    "standard_normal": (),
+    "normal": (),
+    "exponential": (),
+    "bernoulli": (),
+    "integers": ("randint",),
+    "permutation": (),
+    "shuffle": (),
+    "choice": (),
+}.items():
+    declared(namespace="random", aliases=_aliases)(getattr(_default, _name))
+declared(name="seed", namespace="random")(_default.reseed)
 
 
+@declared(namespace="random")
 def default_rng(seed: int | None = None) -> Generator:
     """A new generator; without a seed it takes one from the operating system."""
     return Generator(seed)
 
 
+@declared(namespace="random")
 def rand(*shape: int) -> Any:
     """float32 uniform in [0, 1), the lengths of the axes given one by one."""
-    return random(shape)
+    return _default.random(shape)
 
 
+@declared(namespace="random")
 def randn(*shape: int) -> Any:
     """float32 of the standard normal distribution, the lengths of the axes given one by one."""
-    return standard_normal(shape)
-
-
-for _function, _aliases in (
-    (bits, ()),
-    (random, ("random_sample",)),
-    (uniform, ()),
-    (standard_normal, ()),
-    (normal, ()),
-    (exponential, ()),
-    (bernoulli, ()),
-    (integers, ("randint",)),
-    (permutation, ()),
-    (shuffle, ()),
-    (choice, ()),
-    (default_rng, ()),
-    (rand, ()),
-    (randn, ()),
-):
-    declared(namespace="random", aliases=_aliases)(_function)
-declared(name="seed", namespace="random")(seed)
+    return _default.standard_normal(shape)

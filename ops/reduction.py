@@ -12,12 +12,11 @@ from . import _graph, dtypes
 from . import primitives as p
 from .arguments import Axes, Shape, Tensor, as_axes, as_axis, as_tensor, cast, number
 from .dtypes import Dtype, is_float
-from .elementwise import binary, select, unary
+from .elementwise import binary, deliver, select, unary
 from .errors import ArgumentError, DtypeError, ShapeError
 from .parts import diagonal
 from .primitives import BOOL
 from .registry import case, operation
-from .selection import deliver
 from .storage import copy
 from .view import broadcast_to, ravel, reshape_to
 

@@ -193,11 +193,6 @@ def operation(
     return enter
 
 
-def namespaces() -> set[str]:
-    """The namespaces under `pyasc` that hold operations, "" for pyasc itself."""
-    return {entry.namespace for entry in _OPERATIONS.values()}
-
-
 def operations() -> list[Operation]:
     """Every operation, in order of declaration."""
     return list(_OPERATIONS.values())

@@ -1,5 +1,4 @@
-"""Elementwise operations whose arguments are more than operands: casts, rounding, choosing, comparing within
-tolerances."""
+"""Elementwise operations whose arguments are more than operands: casts, rounding, choosing, tolerances."""
 
 from __future__ import annotations
 
@@ -10,38 +9,17 @@ import numpy as np
 
 from . import _graph, dtypes
 from . import primitives as p
-from .arguments import (
-    NUMBERS,
-    Tensor,
-    as_int,
-    as_tensor,
-    as_tensors,
-    broadcast_shapes,
-    cast,
-    number,
-    promoted,
-)
+from .arguments import Tensor, as_int, as_tensor, as_tensors, broadcast_shapes, cast, number, promoted
 from .dtypes import is_float, is_integer
-from .elementwise import binary, select, unary
+from .elementwise import binary, deliver, select, unary
 from .errors import ArgumentError, CastingError, DtypeError, ShapeError
 from .host import call, host_function, values
 from .primitives import BOOL
 from .registry import case, find, operation
 from .storage import assign, copy
+from .traced import is_number, plain
 
 TensorBase = _graph.TensorBase
-
-
-def deliver(result: Any, out: Any, name: str) -> Any:
-    """The result, or `out` with the result written to it."""
-    if out is None:
-        return result
-    if isinstance(out, tuple):
-        (out,) = out
-    if out.shape != result.shape:
-        raise ShapeError(f"[{name}] expected out of shape {result.shape}, given {out.shape}")
-    assign(out, result, "same_kind", name)
-    return out
 
 
 @operation(
@@ -155,11 +133,17 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, **alias: 
     if is_integer(x.dtype):
         limits = np.iinfo(x.dtype)
         low, high = (
-            sorted((limits.min, bound, limits.max))[1] if type(bound) is int else bound
+            sorted((limits.min, plain(bound), limits.max))[1] if bound.__class__ is int else bound
             for bound in (low, high)
         )
-    result = x if low is None else find("maximum").function(x, low)
-    result = result if high is None else find("minimum").function(result, high)
+    result = x
+    for primitive, bound in ((p.MAX, low), (p.MIN, high)):
+        if bound is not None:
+            bound = bound if is_number(bound) else as_tensor(bound, "clip")
+            try:
+                result = binary(primitive, result, bound)
+            except ShapeError as error:
+                raise error.of("clip") from None
     return deliver(copy(x) if result is x else result, out, "clip")
 
 
@@ -193,12 +177,11 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Tensor:
         mask = cast(as_tensor(condition, "where"), BOOL)
     if isinstance(x, TensorBase) and isinstance(y, TensorBase) and x.dtype is y.dtype:
         return select(mask, x, y)
-    if type(x) in NUMBERS and type(y) in NUMBERS:
-        dtype = dtypes.result_type(x, y)
-        return select(mask, number(x, dtype), y)
-    a, b = (v if type(v) in NUMBERS else as_tensor(v, "where") for v in (x, y))
+    if is_number(x) and is_number(y):
+        return select(mask, number(x, dtypes.result_type(x, y), operation="where"), y)
+    a, b = (v if is_number(v) else as_tensor(v, "where") for v in (x, y))
     dtype = dtypes.result_type(a, b)
-    a, b = (v if type(v) in NUMBERS else cast(v, dtype) for v in (a, b))
+    a, b = (v if is_number(v) else cast(v, dtype) for v in (a, b))
     return select(mask, a, b)
 
 
@@ -365,11 +348,11 @@ def ldexp(x: Any, exponent: Any, /, out: Any = None) -> Tensor:
         raise DtypeError(f"[ldexp] expected integers for exponent, given {power.dtype.name}")
     x = cast(x, dtypes.floating(x.dtype))
     shape = broadcast_shapes("ldexp", x.shape, power.shape)
-    return deliver(call("scaled_by_power", (x, power), shape, x.dtype), out, "ldexp")
+    return deliver(call("ldexp_on_host", (x, power), shape, x.dtype), out, "ldexp")
 
 
 @host_function
-def scaled_by_power(x: Any, exponent: Any) -> Any:
+def ldexp_on_host(x: Any, exponent: Any) -> Any:
     return np.ldexp(x, np.clip(exponent, -(2**30), 2**30).astype(np.int32)).astype(x.dtype)
 
 

@@ -9,17 +9,12 @@ import numpy as np
 from . import _graph, dtypes, host, storage
 from .arguments import as_axis, as_int, as_tensor, as_tensors, cast
 from .errors import ArgumentError, IndexOutOfBounds, ShapeError
-from .gathering import flattened
 from .indexing import INT64
 from .registry import case, operation
+from .view import ravel
 
 Array = host.Array
 _KINDS = (None, "quicksort", "stable", "mergesort", "heapsort")
-
-
-def _narrow(x: Array) -> bool:
-    """bfloat16, which NumPy compares one element at a time; float32 has the same order."""
-    return x.dtype == dtypes.bfloat16
 
 
 def _ordered(
@@ -32,7 +27,7 @@ def _ordered(
         )
     x = as_tensor(x, operation)
     if axis is None:
-        return flattened(x), 0, bool(stable) or kind in ("stable", "mergesort")
+        return ravel(x), 0, bool(stable) or kind in ("stable", "mergesort")
     return x, as_axis(axis, x.ndim, operation), bool(stable) or kind in ("stable", "mergesort")
 
 
@@ -67,12 +62,12 @@ def sort(
         NaN stands after every number, before them where the order is descending.
     """
     x, axis, _ = _ordered(x, axis, kind, stable, "sort")
-    return host.call("sorted_along", (x,), x.shape, x.dtype, axis, bool(descending))
+    return host.call("sort_on_host", (x,), x.shape, x.dtype, axis, bool(descending))
 
 
 @host.host_function
-def sorted_along(x: Array, axis: int, descending: bool) -> Array:
-    result = np.sort(x.astype(np.float32), axis).astype(x.dtype) if _narrow(x) else np.sort(x, axis)
+def sort_on_host(x: Array, axis: int, descending: bool) -> Array:
+    result = np.sort(host.comparable(x), axis).astype(x.dtype, copy=False)
     return np.flip(result, axis) if descending else result
 
 
@@ -126,12 +121,12 @@ def argsort(
         `take_along_axis(x, argsort(x, axis), axis)` is sorted.
     """
     x, axis, keep = _ordered(x, axis, kind, stable, "argsort")
-    return host.call("argsorted_along", (x,), x.shape, INT64, axis, bool(descending), keep)
+    return host.call("argsort_on_host", (x,), x.shape, INT64, axis, bool(descending), keep)
 
 
 @host.host_function
-def argsorted_along(x: Array, axis: int, descending: bool, stable: bool) -> Array:
-    x = x.astype(np.float32) if _narrow(x) else x
+def argsort_on_host(x: Array, axis: int, descending: bool, stable: bool) -> Array:
+    x = host.comparable(x)
     kind: Any = "stable" if stable else None
     if not descending:
         return np.argsort(x, axis, kind)
@@ -155,7 +150,9 @@ def partition(x: Any, kth: int | tuple[int, ...], axis: int | None = -1) -> Any:
     tensor
     """
     x, axis, _ = _ordered(x, axis, None, None, "partition")
-    return host.call("partitioned", (x,), x.shape, x.dtype, _places(kth, x.shape[axis], "partition"), axis)
+    return host.call(
+        "partition_on_host", (x,), x.shape, x.dtype, _places(kth, x.shape[axis], "partition"), axis
+    )
 
 
 def _partition_method(self: Any, kth: int | tuple[int, ...], axis: int = -1) -> None:
@@ -182,22 +179,18 @@ def argpartition(x: Any, kth: int | tuple[int, ...], axis: int | None = -1) -> A
     """
     x, axis, _ = _ordered(x, axis, None, None, "argpartition")
     return host.call(
-        "argpartitioned", (x,), x.shape, INT64, _places(kth, x.shape[axis], "argpartition"), axis
+        "argpartition_on_host", (x,), x.shape, INT64, _places(kth, x.shape[axis], "argpartition"), axis
     )
 
 
 @host.host_function
-def partitioned(x: Array, kth: tuple[int, ...], axis: int) -> Array:
-    return (
-        np.partition(x.astype(np.float32), kth, axis).astype(x.dtype)
-        if _narrow(x)
-        else np.partition(x, kth, axis)
-    )
+def partition_on_host(x: Array, kth: tuple[int, ...], axis: int) -> Array:
+    return np.partition(host.comparable(x), kth, axis).astype(x.dtype, copy=False)
 
 
 @host.host_function
-def argpartitioned(x: Array, kth: tuple[int, ...], axis: int) -> Array:
-    return np.argpartition(x.astype(np.float32) if _narrow(x) else x, kth, axis)
+def argpartition_on_host(x: Array, kth: tuple[int, ...], axis: int) -> Array:
+    return np.argpartition(host.comparable(x), kth, axis)
 
 
 def _places(kth: Any, size: int, operation: str) -> tuple[int, ...]:
@@ -231,14 +224,18 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     if not xs or any(x.shape != xs[0].shape for x in xs):
         raise ShapeError(f"[lexsort] expected keys of one shape, given {[x.shape for x in xs]}")
     return host.call(
-        "lexsorted", tuple(xs), xs[0].shape, INT64, as_axis(axis, xs[0].ndim, "lexsort") if xs[0].ndim else -1
+        "lexsort_on_host",
+        tuple(xs),
+        xs[0].shape,
+        INT64,
+        as_axis(axis, xs[0].ndim, "lexsort") if xs[0].ndim else -1,
     )
 
 
 @host.host_function
-def lexsorted(*arguments: Any) -> Array:
+def lexsort_on_host(*arguments: Any) -> Array:
     *keys, axis = arguments
-    return np.asarray(np.lexsort([k.astype(np.float32) if _narrow(k) else k for k in keys], axis))
+    return np.asarray(np.lexsort([host.comparable(k) for k in keys], axis))
 
 
 # --- search -------------------------------------------------------------------------------------------------
@@ -278,15 +275,13 @@ def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) ->
                 f"given {order.dtype.name} {order.shape}"
             )
         operands.append(order)
-    return host.call("searched", tuple(operands), values.shape, INT64, side)
+    return host.call("searchsorted_on_host", tuple(operands), values.shape, INT64, side)
 
 
 @host.host_function
-def searched(x: Array, values: Array, *rest: Any) -> Array:
+def searchsorted_on_host(x: Array, values: Array, *rest: Any) -> Array:
     *order, side = rest
-    if _narrow(x):
-        x, values = x.astype(np.float32), values.astype(np.float32)
-    return np.asarray(np.searchsorted(x, values, side, *order))
+    return np.asarray(np.searchsorted(host.comparable(x), host.comparable(values), side, *order))
 
 
 # --- distinct elements: shapes depend on values, so these are sync points -----------------------------------
@@ -311,7 +306,7 @@ def _distinct(x: Any, operation: str, **options: Any) -> tuple[Any, ...]:
     """Values, indices, inverse and counts as tensors, those that `options` ask for."""
     known = host.values(as_tensor(x, operation))
     dtype = known.dtype
-    found = np.unique(known.astype(np.float32) if _narrow(known) else known, **options)
+    found = np.unique(host.comparable(known), **options)
     parts = found if isinstance(found, tuple) else (found,)
     return (
         host.from_array(parts[0].astype(dtype), operation),
@@ -404,11 +399,11 @@ def isin(element: Any, test_elements: Any, invert: bool = False) -> Any:
     """
     x, others = as_tensor(element, "isin"), as_tensor(test_elements, "isin")
     dtype = dtypes.promote_types(x.dtype, others.dtype)
-    return host.call("found_in", (cast(x, dtype), cast(others, dtype)), x.shape, dtypes.bool_, bool(invert))
+    return host.call(
+        "isin_on_host", (cast(x, dtype), cast(others, dtype)), x.shape, dtypes.bool_, bool(invert)
+    )
 
 
 @host.host_function
-def found_in(x: Array, others: Array, invert: bool) -> Array:
-    if _narrow(x):
-        x, others = x.astype(np.float32), others.astype(np.float32)
-    return np.isin(x, others, invert=invert)
+def isin_on_host(x: Array, others: Array, invert: bool) -> Array:
+    return np.isin(host.comparable(x), host.comparable(others), invert=invert)

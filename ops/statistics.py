@@ -12,13 +12,12 @@ from . import primitives as p
 from .accumulation import cumprod, cumsum
 from .arguments import Axes, Tensor, as_axes, as_tensor, cast
 from .dtypes import is_float
-from .elementwise import binary, select, unary
+from .elementwise import binary, deliver, select, unary
 from .errors import ArgumentError
 from .host import call, host_function
 from .primitives import BOOL
 from .reduction import argmax, argmin, max, mean, min, prod, sum, variance
 from .registry import case, operation
-from .selection import deliver
 
 _CASES = (
     case((3, 5)),
@@ -138,11 +137,9 @@ def _spread(
 
 # --- order statistics -----------------------------------------------------------------------------------
 @host_function
-def quantile_on_host(
-    x: Any, q: Any, axes: Any, method: str, keepdims: bool, leave_out_nan: bool, dtype: str
-) -> Any:
+def quantile_on_host(x: Any, q: Any, axes: Any, method: str, keepdims: bool, leave_out_nan: bool) -> Any:
     function = np.nanquantile if leave_out_nan else np.quantile
-    return function(x.astype(dtype), q.astype(dtype), axis=axes, method=method, keepdims=keepdims)  # type: ignore[call-overload]
+    return function(x.astype(np.float64), q, axis=axes, method=method, keepdims=keepdims)  # type: ignore[call-overload]
 
 
 def _quantile(
@@ -166,17 +163,16 @@ def _quantile(
     points = as_tensor(given, name) if given is not None else binary(p.DIV, cast(q, dtypes.float64), scale)
     dtype = dtypes.floating(x.dtype)
     inner = tuple(1 if k in axes else n for k, n in enumerate(x.shape) if keepdims or k not in axes)
-    wide = "float32" if dtype.itemsize == 2 else dtype.name
+    wide = dtypes.float32 if dtypes.is_narrow(dtype) else dtype
     made = call(
         "quantile_on_host",
         (x, points),
         (*points.shape, *inner),
-        dtypes.as_dtype(wide),
+        wide,
         axes,
         method,
         keepdims,
         leave_out_nan,
-        "float64",
     )
     return deliver(cast(made, dtype), out, name)
 

@@ -59,11 +59,6 @@ def materialised(node: _graph.Node) -> _graph.Node:
     return node
 
 
-def full(shape: Shape, value: Any, dtype: dtypes.Dtype) -> _graph.Node:
-    """A node of one Python number."""
-    return _graph.record(FULL, (_graph.scalar(value, dtype),), shape, dtype)
-
-
 def update(base: _graph.Node, value: _graph.Node, strides: Shape, offset: int) -> _graph.Node:
     """A node of base with a strided region of its buffer replaced by value, which has the region's shape."""
     return _graph.record(UPDATE, (base, value), base.shape, base.dtype, (strides, offset))

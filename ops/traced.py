@@ -11,7 +11,6 @@ import numpy as np
 
 from ._graph import Node, TensorBase
 
-
 NUMBERS = (bool, int, float)
 
 
@@ -82,7 +81,7 @@ for _function in (operator.index, operator.neg, operator.pos, operator.invert, t
     setattr(TracedNumber, f"__{_function.__name__}__", _unary(_function))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(TracedNumber, f"__{_name}__", _binary(getattr(operator, _name)))
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"):
+for _name in "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift".split():
     _stem = _name.rstrip("_")
     setattr(TracedNumber, f"__{_stem}__", _binary(getattr(operator, _name)))
     setattr(TracedNumber, f"__r{_stem}__", _binary(getattr(operator, _name), reflected=True))

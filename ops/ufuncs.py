@@ -13,7 +13,7 @@ import numpy as np
 from . import _graph, dtypes
 from . import primitives as p
 from .arguments import broadcast_shapes, cast, number
-from .dtypes import is_float
+from .dtypes import is_float, is_narrow
 from .elementwise import (
     ANY,
     BITS,
@@ -36,6 +36,7 @@ from .errors import ArgumentError
 from .host import call, host_function
 from .primitives import BOOL
 from .storage import copy
+from .traced import plain
 
 # ruff: noqa: E501  (a line of the table is a line)
 
@@ -171,9 +172,9 @@ def _power_reference(x: Any, y: Any) -> Any:
 
 def _power_by_number(x: Any, y: Any) -> Any:
     """Exponents that need no power function, as NumPy's ``**`` has them; products are within 2 units in the last place."""
-    if type(y) not in (int, float) or not isinstance(x, _graph.TensorBase):
+    if y.__class__ not in (int, float) or not isinstance(x, _graph.TensorBase):
         return NotImplemented
-    dtype = x.dtype
+    y, dtype = plain(y), x.dtype
     if dtype.kind in "biu":
         if type(y) is float:
             return NotImplemented
@@ -258,21 +259,21 @@ def _divmod(x: Any, y: Any) -> Any:
 
 @lowered("gcd", INTEGER, np.gcd, "The greatest common divisor of x and y.", arity=2, dtypes="iu")
 def _gcd(x: Any, y: Any) -> Any:
-    return call("gcd", (x, y), broadcast_shapes("gcd", x.shape, y.shape), x.dtype)
+    return call("gcd_on_host", (x, y), broadcast_shapes("gcd", x.shape, y.shape), x.dtype)
 
 
 @lowered("lcm", INTEGER, np.lcm, "The least common multiple of x and y.", arity=2, dtypes="iu")
 def _lcm(x: Any, y: Any) -> Any:
-    return call("lcm", (x, y), broadcast_shapes("lcm", x.shape, y.shape), x.dtype)
+    return call("lcm_on_host", (x, y), broadcast_shapes("lcm", x.shape, y.shape), x.dtype)
 
 
 @host_function
-def gcd(x: Any, y: Any) -> Any:
+def gcd_on_host(x: Any, y: Any) -> Any:
     return np.gcd(x, y)
 
 
 @host_function
-def lcm(x: Any, y: Any) -> Any:
+def lcm_on_host(x: Any, y: Any) -> Any:
     return np.lcm(x, y)
 
 
@@ -338,18 +339,18 @@ def _modf(x: Any) -> Any:
 @lowered("frexp", FLOAT, np.frexp, "Mantissa in [0.5, 1) and exponent of 2 (int32) whose product is x.")
 def _frexp(x: Any) -> Any:
     return (
-        call("frexp_mantissa", (x,), x.shape, x.dtype),
-        call("frexp_exponent", (x,), x.shape, dtypes.int32),
+        call("frexp_mantissa_on_host", (x,), x.shape, x.dtype),
+        call("frexp_exponent_on_host", (x,), x.shape, dtypes.int32),
     )
 
 
 @host_function
-def frexp_mantissa(x: Any) -> Any:
+def frexp_mantissa_on_host(x: Any) -> Any:
     return np.frexp(x)[0]
 
 
 @host_function
-def frexp_exponent(x: Any) -> Any:
+def frexp_exponent_on_host(x: Any) -> Any:
     return np.frexp(x)[1].astype(np.int32)
 
 
@@ -357,21 +358,21 @@ def frexp_exponent(x: Any) -> Any:
     "spacing", FLOAT, np.spacing, "The distance from x to the next float away from 0, with the sign of x."
 )
 def _spacing(x: Any) -> Any:
-    return call("spacing", (x,), x.shape, x.dtype)
+    return call("spacing_on_host", (x,), x.shape, x.dtype)
 
 
 @host_function
-def spacing(x: Any) -> Any:
+def spacing_on_host(x: Any) -> Any:
     return np.spacing(x)
 
 
 @lowered("i0", FLOAT, np.i0, "The modified Bessel function of the first kind of order 0.", ulp=64, dtypes="f")
 def _i0(x: Any) -> Any:
-    return call("i0", (x,), x.shape, x.dtype)
+    return call("i0_on_host", (x,), x.shape, x.dtype)
 
 
 @host_function
-def i0(x: Any) -> Any:
+def i0_on_host(x: Any) -> Any:
     return np.i0(x).astype(x.dtype)
 
 
@@ -415,7 +416,7 @@ def _logaddexp2(x: Any, y: Any) -> Any:
 
 
 def _log_of_sum(x: Any, y: Any, exponential: p.Primitive, scale: float) -> Any:
-    if x.dtype.itemsize == 2:  # the steps would round too often
+    if is_narrow(x.dtype):  # the steps would round too often
         single = dtypes.float32
         return cast(_log_of_sum(cast(x, single), cast(y, single), exponential, scale), x.dtype)
     larger = binary(p.MAX, x, y)
@@ -428,7 +429,7 @@ def _log_of_sum(x: Any, y: Any, exponential: p.Primitive, scale: float) -> Any:
 
 @lowered("sinc", FLOAT, np.sinc, "sin(pi x) / (pi x), and 1 at 0.", ulp=8, domain=(-0.9, 0.9), dtypes="fV")
 def _sinc(x: Any) -> Any:
-    if x.dtype.itemsize == 2:
+    if is_narrow(x.dtype):
         return cast(_sinc(cast(x, dtypes.float32)), x.dtype)
     zero = binary(p.EQ, x, 0, BOOL)
     angle = binary(p.MUL, select(zero, 1.0, x), math.pi)

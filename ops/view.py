@@ -79,11 +79,13 @@ def resolved_shape(shape: Any, size: int, operation: str) -> Shape:
 
 
 def reshape_to(x: Any, shape: Shape) -> Any:
-    """x in a shape of as many elements: a view where one can be made, else a copy."""
+    """x in a shape of as many elements: x itself or a view where one can be made, else a copy."""
+    if shape == x.shape:
+        return x
     if x.base is None and 0 not in shape:
         return _graph.view(x, shape, contiguous_strides(shape), 0)
-    if shape == x.shape or 0 in shape:
-        return view(x, shape, x.strides if shape == x.shape else contiguous_strides(shape), x.offset)
+    if 0 in shape:
+        return view(x, shape, contiguous_strides(shape), x.offset)
     strides = reshaped_strides(x.shape, x.strides, shape)
     if strides is not None:
         return view(x, shape, strides, x.offset)
@@ -254,7 +256,9 @@ def atleast_3d(*xs: Any) -> Tensor:
 
 # --- order of axes ------------------------------------------------------------------------------------
 def transposed(x: Any, axes: Shape | None = None) -> Any:
-    """The axes in another order, reversed for None. A view."""
+    """The axes in another order, reversed for None. A view, or x itself in the order that it has."""
+    if axes == tuple(range(x.ndim)):
+        return x
     if axes is None:
         return view(x, x.shape[::-1], x.strides[::-1], x.offset)
     return view(x, tuple(x.shape[k] for k in axes), tuple(x.strides[k] for k in axes), x.offset)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 
 @dataclass(frozen=True)
@@ -22,45 +22,38 @@ class Setting:
     choices: tuple[str, ...] = ()
 
 
+T = TypeVar("T", bound=bool | int | str)
+
+
+def _setting(default: T, doc: str, least: int = 0, choices: tuple[str, ...] = ()) -> T:
+    """A `Setting` in the class body, its values in the instance: to the type checker, one of those values."""
+    return cast(T, Setting(default, doc, least, choices))
+
+
 _MIB = 1 << 20
-_SETTINGS: dict[str, Setting] = {
-    "promotion": Setting(
-        "pyasc", "dtype rules: 'pyasc', or 'numpy' for NumPy's to the letter", choices=("pyasc", "numpy")
-    ),
-    "fast_math": Setting(False, "let a multiplication and an addition round once, together"),
-    "eager": Setting(False, "evaluate after each operation, for debugging"),
-    "interpret": Setting(False, "run every primitive by its NumPy meaning instead of compiling"),
-    "max_pending_nodes": Setting(1024, "evaluate when more operations than this are pending", least=1),
-    "max_pending_bytes": Setting(4096 * _MIB, "evaluate when pending results are larger than this", least=1),
-    "memory_limit": Setting(0, "bytes that tensors may use; 0 is no limit"),
-    "threads": Setting(0, "threads that run kernels; 0 is one for each core this process may use"),
-    "cache_dir": Setting("", "folder of the kernel cache; '' is pyasc-tensor in the platform's cache folder"),
-    "disk_cache": Setting(True, "keep compiled kernels on disk"),
-    "disk_cache_bytes": Setting(
-        512 * _MIB, "size of the kernel cache, beyond which the least used go", least=1
-    ),
-    "verify": Setting(False, "check the IR after each pass"),
-    "log": Setting("", "what to log: 'ir' prints the IR after each pass"),
-}
 
 
 class Config:
     """Typed settings, checked when they are set. ``pyasc.config.promotion = "numpy"`` changes one;
     ``with pyasc.config.override(fast_math=True):`` changes some for a while."""
 
-    promotion: Literal["pyasc", "numpy"]
-    fast_math: bool
-    eager: bool
-    interpret: bool
-    max_pending_nodes: int
-    max_pending_bytes: int
-    memory_limit: int
-    threads: int
-    cache_dir: str
-    disk_cache: bool
-    disk_cache_bytes: int
-    verify: bool
-    log: str
+    promotion: Literal["pyasc", "numpy"] = _setting(
+        "pyasc", "dtype rules: 'pyasc', or 'numpy' for NumPy's to the letter", choices=("pyasc", "numpy")
+    )
+    fast_math = _setting(False, "let a multiplication and an addition round once, together")
+    eager = _setting(False, "evaluate after each operation, for debugging")
+    interpret = _setting(False, "run every primitive by its NumPy meaning instead of compiling")
+    max_pending_nodes = _setting(1024, "evaluate when more operations than this are pending", least=1)
+    max_pending_bytes = _setting(4096 * _MIB, "evaluate when pending results are larger than this", least=1)
+    memory_limit = _setting(0, "bytes that tensors may use; 0 is no limit")
+    threads = _setting(0, "threads that run kernels; 0 is one for each core this process may use")
+    cache_dir = _setting("", "folder of the kernel cache; '' is pyasc-tensor in the platform's cache folder")
+    disk_cache = _setting(True, "keep compiled kernels on disk")
+    disk_cache_bytes = _setting(
+        512 * _MIB, "size of the kernel cache, beyond which the least used go", least=1
+    )
+    verify = _setting(False, "check the IR after each pass")
+    log = _setting("", "what to log: 'ir' prints the IR after each pass")
 
     def __init__(self) -> None:
         object.__setattr__(self, "_observers", {})
@@ -109,6 +102,9 @@ class Config:
     def __repr__(self) -> str:
         lines = [f"  {name} = {getattr(self, name)!r}  # {s.doc}" for name, s in _SETTINGS.items()]
         return "\n".join(["pyasc.config", *lines])
+
+
+_SETTINGS = {name: setting for name, setting in vars(Config).items() if isinstance(setting, Setting)}
 
 
 def _checked(name: str, setting: Setting, value: Any) -> Any:

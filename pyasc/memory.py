@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from .backend import _runtime
+from .config import config
 from .ops import _graph
+from .ops.arguments import as_int
 
 
 def memory_stats() -> dict[str, int]:
@@ -12,11 +14,9 @@ def memory_stats() -> dict[str, int]:
     Returns
     -------
     dict
-        In bytes: ``used`` by buffers that something refers to, ``cached`` by the pool for reuse, ``peak``
-        of used since the start or
-        `reset_peak_memory`, ``limit`` on used (0: none). Counts: ``pending`` nodes that are recorded and
-        not evaluated,
-        ``tensors`` alive.
+        In bytes: ``used`` by buffers that something refers to, ``cached`` by the pool for reuse, ``peak`` of
+        used since the start or `reset_peak_memory`, ``limit`` on used (0: none). Counts: ``pending`` nodes
+        that are recorded and not evaluated, ``tensors`` alive.
     """
     stats = _runtime.memory_stats()
     stats["pending"] = _graph.pending_count()
@@ -32,14 +32,16 @@ def reset_peak_memory() -> None:
 def set_memory_limit(nbytes: int) -> None:
     """Refuse to use more than `nbytes` (0: no limit). Cached memory is given back before anything is refused.
 
+    It sets ``pyasc.config.memory_limit``.
+
     Raises
     ------
+    TypeError
+        Where nbytes is no integer.
     ValueError
-        Where nbytes is negative.
+        Where it is negative.
     """
-    if nbytes < 0:
-        raise ValueError(f"[set_memory_limit] expected bytes, 0 for none, given {nbytes}")
-    _runtime.set_memory_limit(nbytes)
+    config.memory_limit = as_int(nbytes, "set_memory_limit", "nbytes")
 
 
 def empty_cache() -> int:

@@ -49,8 +49,8 @@ class Compiled:
         self._loaded = loaded
 
     def fits(self, binding: Binding) -> bool:
-        """Whether the strides, and the backend's options, are those that the kernel was tuned for."""
-        return self.tuning.contract == self._backend.fast_math and self._code.fits(binding)
+        """Whether the strides are those that the kernel was tuned for."""
+        return self._code.fits(binding)
 
     def bind(self, binding: Binding) -> Launch:
         """The launch for these sizes.
@@ -153,22 +153,16 @@ class CPU:
         Where omitted, this processor.
     store : Store, optional
         Where what LLVM tells of this processor is remembered.
-
-    Attributes
-    ----------
-    fast_math : bool
-        Whether a multiplication and an addition may become one instruction that rounds once.
     """
 
     name = "cpu"
-    max_instructions = 640
+    max_instructions = 768
     max_operands = 24
     stages_shifts = True
 
     def __init__(self, target: Target | None = None, store: Store | None = None) -> None:
         self._target = target
         self._store = store
-        self.fast_math = False
 
     @property
     def target(self) -> Target:
@@ -222,6 +216,6 @@ class CPU:
 
             return generate.assembly(_Code(kernel, tuning, self.target).text(), self.target)
 
-    def tune(self, kernel: Kernel, binding: Binding) -> Tuning:
+    def tune(self, kernel: Kernel, binding: Binding, fast_math: bool = False) -> Tuning:
         """The choices made for representative sizes."""
-        return choose(kernel, binding, self.target)._replace(contract=self.fast_math)
+        return choose(kernel, binding, self.target)._replace(contract=fast_math)

@@ -52,7 +52,7 @@ class KernelCache:
     def executable(self, backend: Backend, kernel: Kernel, binding: Binding) -> Executable:
         """The executable for a kernel at these sizes, compiled only if no bucket, tuning or file has it."""
         with self._lock:
-            key = (backend.name, backend.fast_math, kernel.key)
+            key = (backend.name, config.fast_math, kernel.key)
             buckets = self._memory.get(key)
             if buckets is None:
                 buckets = self._memory[key] = Buckets()
@@ -66,7 +66,7 @@ class KernelCache:
                     self.counts["memory_hits"] += 1
                     return bucket[1]
                 reason = f"sizes {binding.extents} outside every bucket, tuned differently"
-            tuning = backend.tune(kernel, binding)
+            tuning = backend.tune(kernel, binding, config.fast_math)
             found = buckets.find_tuning(tuning)
             if found is not None:
                 self.counts["memory_hits"] += 1
@@ -80,13 +80,13 @@ class KernelCache:
     def bucket(self, backend: Backend, kernel: Kernel, binding: Binding) -> tuple[int, ...] | None:
         """The representative sizes of the bucket whose code `executable` would find in memory, or None."""
         with self._lock:
-            buckets = self._memory.get((backend.name, backend.fast_math, kernel.key))
+            buckets = self._memory.get((backend.name, config.fast_math, kernel.key))
             if buckets is None:
                 return None
             bucket = buckets.find(binding.extents, lambda e: e.fits(binding))
             if bucket is not None:
                 return bucket[0]
-            tuned = buckets.find_tuning(backend.tune(kernel, binding)) is not None
+            tuned = buckets.find_tuning(backend.tune(kernel, binding, config.fast_math)) is not None
             return binding.extents if tuned else None
 
     def _load_or_compile(self, backend: Backend, kernel: Kernel, tuning: Hashable) -> Executable:

@@ -27,7 +27,6 @@ class AnyBackend:
     """Takes every primitive; small limits make the scheduler cut."""
 
     name = "any"
-    fast_math = False
 
     def __init__(
         self, max_instructions: int = 30, max_operands: int = 12, stages_shifts: bool = True

@@ -325,8 +325,7 @@ def test_values_that_do_not_fit(mistake: Mistakes) -> None:
 
 def test_writing_to_a_broadcast_view(mistake: Mistakes) -> None:
     x = pa.broadcast_to(pa.zeros(3), (2, 3))
-    x[0] = 1  # one row of it repeats nothing
-    for key in (..., [0], np.ones((2, 3), bool)):
+    for key in (0, ..., [0], np.ones((2, 3), bool)):
         with mistake(ValueError, "apart in memory"):
             x[key] = 1
 
