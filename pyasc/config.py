@@ -34,8 +34,11 @@ _MIB = 1 << 20
 
 
 class Config:
-    """Typed settings, checked when they are set. ``pyasc.config.promotion = "numpy"`` changes one;
-    ``with pyasc.config.override(fast_math=True):`` changes some for a while."""
+    """Typed settings, checked when they are set.
+
+    ``pyasc.config.promotion = "numpy"`` changes one; ``with pyasc.config.override(fast_math=True):`` changes
+    some for a while.
+    """
 
     promotion: Literal["pyasc", "numpy"] = _setting(
         "pyasc", "dtype rules: 'pyasc', or 'numpy' for NumPy's to the letter", choices=("pyasc", "numpy")

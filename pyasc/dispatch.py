@@ -10,36 +10,37 @@ import numpy as np
 
 from .ops import dtypes, registry
 from .ops._graph import TensorBase
-from .ops.errors import ArgumentError, NotSupported
+from .ops.arguments import as_tensor
+from .ops.elementwise import deliver, operand_dtype
+from .ops.errors import ArgumentError, CastingError, NotSupported
 from .ops.host import from_array, values
+from .ops.registry import Operation
+from .ops.traced import is_number
+from .ops.view import reshape
 
-# What NumPy's calls may carry that has no meaning for tensors, and the only values that change nothing.
-_IGNORED: dict[str, Any] = {
-    "order": None,
-    "subok": None,
-    "like": None,
-    "casting": None,
-    "signature": None,
-    "sig": None,
-}
+# What NumPy's calls may carry that changes no value: tensors have one layout and no subclasses.
+_IGNORED = ("order", "subok", "like")
 
 
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """``__array_ufunc__`` of Tensor."""
+    given = dict(kwargs)
     out = kwargs.pop("out", None)
+    casting = kwargs.pop("casting", "same_kind")
+    signature = kwargs.pop("signature", None)
     kwargs = {k: v for k, v in kwargs.items() if k not in _IGNORED}
-    if method == "__call__":
-        entry = registry.of_numpy(ufunc)
-        if entry is None:
-            return _on_host(ufunc, inputs, {**kwargs, **({} if out is None else {"out": out})})
-        return _into(out, entry.function, inputs, kwargs)
-    if method == "outer":
-        x, y = (x if isinstance(x, TensorBase) else np.asarray(x) for x in inputs)
-        entry = registry.of_numpy(ufunc)
-        if entry is not None:
-            reshape = registry.find("reshape").function
-            spread = reshape(x, (*x.shape, *(1,) * len(y.shape)))
-            return _into(out, entry.function, (spread, y), kwargs)
+    entry = registry.of_numpy(ufunc)
+    if entry is not None and method in ("__call__", "outer"):
+        if signature is not None:
+            raise NotSupported(
+                f"[{entry.name}] expected dtype to say what to compute in, given signature {signature!r}"
+            )
+        if method == "outer":
+            x, y = (x if isinstance(x, TensorBase) else np.asarray(x) for x in inputs)
+            inputs = (reshape(x, (*x.shape, *(1,) * len(y.shape))), y)
+        if casting != "same_kind":
+            _check_casting(entry, inputs, kwargs.get("dtype"), casting)
+        return _into(out, entry.function, inputs, kwargs, casting)
     entry = registry.of_numpy((ufunc, method))
     if entry is not None:
         if len(inputs) < 2:
@@ -51,22 +52,46 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
             f"[{ufunc.__name__}.at] expected a function that does not write to its operand, given a tensor; "
             f"use x[index] = ..., or index_add"
         )
-    return _on_host(getattr(ufunc, method), inputs, {**kwargs, **({} if out is None else {"out": out})})
+    return _on_host(ufunc if method == "__call__" else getattr(ufunc, method), inputs, given)
 
 
-def _into(out: Any, function: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _check_casting(entry: Operation, inputs: tuple[Any, ...], dtype: Any, casting: Any) -> None:
+    """Refuse operands that do not cast under NumPy's rule to the dtype that an operation computes in."""
+    xs = tuple(x if is_number(x) else as_tensor(x, entry.name) for x in inputs)
+    if dtype is not None:
+        wanted = dtypes.as_dtype(dtype, entry.name)
+    else:
+        wanted = operand_dtype(entry, xs) if entry.rule is not None else dtypes.result_type(*xs)
+    for x in xs:
+        if not is_number(x) and not dtypes.can_cast(x.dtype, wanted, casting):
+            raise CastingError(
+                f"[{entry.name}] expected operands that cast to {wanted.name} under the rule {casting!r}, "
+                f"given {x.dtype.name}"
+            )
+
+
+def _into(
+    out: Any,
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    casting: Any = "same_kind",
+) -> Any:
     """Call an operation; arrays given for ``out`` receive the values, tensors are handed on."""
     if out is None:
         return function(*inputs, **kwargs)
     targets = out if isinstance(out, tuple) else (out,)
     if all(t is None or isinstance(t, TensorBase) for t in targets):
+        if casting != "same_kind":
+            where = kwargs.pop("where", True)
+            return deliver(function(*inputs, **kwargs), out, function.__name__, where, casting)
         return function(*inputs, out=targets[0] if len(targets) == 1 else targets, **kwargs)
     results = function(*inputs, **kwargs)
     for target, result in zip(targets, results if isinstance(results, tuple) else (results,), strict=True):
         if isinstance(target, TensorBase):
             raise ArgumentError(f"[{function.__name__}] expected arrays or tensors for out, given both")
         if target is not None:
-            np.copyto(target, values(result), casting="same_kind")
+            np.copyto(target, values(result), casting=casting)
     return out if len(targets) > 1 else targets[0]
 
 
@@ -77,7 +102,7 @@ def array_function(
     entry = registry.of_numpy(function)
     if entry is None:
         return _on_host(function, args, kwargs)
-    kwargs = {k: v for k, v in kwargs.items() if k not in _IGNORED or k in ("casting", "order")}
+    kwargs = {k: v for k, v in kwargs.items() if k == "order" or k not in _IGNORED}
     if not args and kwargs:
         # NumPy's name of the first argument.
         first = next(iter(inspect.signature(function).parameters))

@@ -7,7 +7,7 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
@@ -27,6 +27,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 MAX_TRACES = 256
 _SCALARS = (bool, int, float)
+# Bytes of a NumPy array in a variable up to which its values are compared at each call.
+MAX_COMPARED = 1 << 16
+# How deep attributes, lists and dicts of variables are looked into.
+MAX_DEPTH = 4
+_OPAQUE = (type, FunctionType, ModuleType)
 _CONSTANTS = (str, bytes, type(None), np.dtype, type, complex)
 
 
@@ -94,7 +99,29 @@ class _Trace:
     outputs: tuple[_Output, ...]
     result: Any
     writes: tuple[tuple[int | TensorBase, int], ...]
-    draws: bool
+    once: bool
+
+
+@dataclass(eq=False)
+class _Found:
+    """What the arguments and variables of a call hold.
+
+    Attributes
+    ----------
+    tensors : list
+        Of the arguments, then of the variables.
+    numbers : list
+        Of the arguments.
+    objects : list
+        Among the arguments: their attributes are variables.
+    volatile : bool
+        Whether something may have changed that is not compared: the function is traced at each call.
+    """
+
+    tensors: list[TensorBase] = field(default_factory=list)
+    numbers: list[Any] = field(default_factory=list)
+    objects: list[Any] = field(default_factory=list)
+    volatile: bool = False
 
 
 class Jitted:
@@ -108,6 +135,7 @@ class Jitted:
         # values only.
         self._observed: dict[Any, tuple[int, ...]] = {}
         self._variables: tuple[_Variable, ...] | None = None
+        self._names: frozenset[str] = frozenset()
         self._hits = self._misses = 0
         self._lock = threading.RLock()
 
@@ -117,13 +145,13 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if evaluate.tracing():
             return self._function(*args, **kwargs)  # inlined into the trace around it
-        tensors: list[TensorBase] = []
-        numbers: list[Any] = []
-        structure = self._structure(args, kwargs, tensors, numbers)
+        found = _Found()
+        tensors, numbers = found.tensors, found.numbers
+        structure = self._structure(args, kwargs, found)
         trace = self._traces.get((structure, *self._values(structure, numbers)))
-        if trace is None or trace.draws:
+        if trace is None or trace.once:
             with self._lock:
-                trace = self._trace(structure, args, kwargs, tensors, numbers)
+                trace = self._trace(structure, args, kwargs, found)
                 self._misses += 1
                 self._traces[(structure, *self._values(structure, numbers))] = trace
                 if len(self._traces) > MAX_TRACES:
@@ -152,37 +180,38 @@ class Jitted:
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments runs: as `pyasc.explain` of its results. Nothing is evaluated."""
-        tensors: list[TensorBase] = []
-        self._structure(args, kwargs, tensors, [])
-        session = _Session(self, args, kwargs, tensors)
+        found = _Found()
+        self._structure(args, kwargs, found)
+        session = _Session(self, args, kwargs, found.tensors)
         with session:
             session.run()
         return Explanation(session.roots, keep_held=False)
 
     # --- calls ---------------------------------------------------------------------------------------
 
-    def _structure(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[TensorBase], numbers: list[Any]
-    ) -> Any:
-        """What a trace depends on: structure, shapes, dtypes, layouts, variables. Collects tensors and numbers."""
-        parts = [_describe(a, tensors, numbers) for a in args]
+    def _structure(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: _Found) -> Any:
+        """What a trace depends on: structure, shapes, dtypes, layouts, variables. Collects what it finds."""
+        parts = [_describe(a, found) for a in args]
         for name, value in kwargs.items():
-            parts.append((name, _describe(value, tensors, numbers)))
+            parts.append((name, _describe(value, found)))
+        tensors = found.tensors
         arguments = len(tensors)
         variables = self._variables
         if variables is None or any(v.function is not None and v.get() is not v.function for v in variables):
-            variables = self._variables = tuple(_find_variables(self._function))
+            variables, self._names = _find_variables(self._function)
+            self._variables = variables
+        for value in found.objects:
+            parts.append(_describe_variable(value, found, self._names))
         for variable in variables:
-            parts.append(variable.describe(tensors))
+            parts.append(_describe_variable(variable.get(), found, self._names))
         if len(tensors) > arguments + 1:
             # Two names of one tensor are one leaf of the trace.
             owners = [id(_owner(t)) for t in tensors[arguments:]]
             parts.append(tuple(owners.index(o) for o in owners))
         return tuple(parts)
 
-    def _trace(
-        self, structure: Any, args: Any, kwargs: Any, tensors: list[TensorBase], numbers: list[Any]
-    ) -> _Trace:
+    def _trace(self, structure: Any, args: Any, kwargs: Any, found: _Found) -> _Trace:
+        tensors, numbers = found.tensors, found.numbers
         traced = [TracedNumber(n) for n in numbers]
         for n in self._observed.get(structure, ()):
             traced[n].observed = True
@@ -204,7 +233,7 @@ class Jitted:
         observed = tuple(n for n, number in enumerate(traced) if number.observed)
         if observed:
             self._observed[structure] = observed
-        return session.finish(traced, numbers)
+        return session.finish(traced, found)
 
     def _replay(self, trace: _Trace, tensors: list[TensorBase], numbers: list[Any]) -> Any:
         buffers = []
@@ -300,7 +329,8 @@ class _Session:
         self.result = self._result(result)
         self.roots = [_owner(t).node for t in self.results]
 
-    def finish(self, traced: list[TracedNumber], numbers: list[Any]) -> _Trace:
+    def finish(self, traced: list[TracedNumber], found: _Found) -> _Trace:
+        """The trace of the call."""
         roots = self.roots + [node for _, node in self.changed]
         # What was pending before the call is not part of the function: it becomes a leaf.
         tape = _graph.linearise(roots, False)
@@ -339,11 +369,11 @@ class _Session:
             tuple(leaves),
             tape.scalars + plan.constants,
             slots,
-            tuple(numbers),
+            tuple(found.numbers),
             tuple(outputs),
             self.result,
             writes,
-            self.draws > 0,
+            self.draws > 0 or found.volatile,
         )
 
     def _stand_in(self, number: int) -> Any:
@@ -414,40 +444,38 @@ def _rebuild(value: Any, made: list[Any], numbers: list[Any]) -> Any:
     return value
 
 
-def _describe(value: Any, tensors: list[TensorBase], numbers: list[Any] | None = None) -> Any:
-    """The part of an argument that a trace depends on, as something hashable.
-
-    Tensors are appended to `tensors`, and Python numbers to `numbers` where there is such a list.
-    """
+def _describe(value: Any, found: _Found) -> Any:
+    """The part of an argument that a trace depends on, as something hashable. Tensors and numbers are collected."""
     if isinstance(value, TensorBase):
-        tensors.append(value)
+        found.tensors.append(value)
         base = value.base
         if base is None:
             return (value.shape, value.dtype)
         return (value.shape, value.dtype, value.strides, value.offset, base.shape)
     kind = type(value)
     if kind in _SCALARS:
-        if numbers is None:
-            return (kind, repr(value))
-        numbers.append(value)
+        found.numbers.append(value)
         return kind
     if isinstance(value, np.ndarray):
-        return _describe(as_tensor(value, "jit"), tensors)
+        return _describe(as_tensor(value, "jit"), found)
     if kind in (list, tuple) or isinstance(value, tuple):
-        return (kind, *[_describe(v, tensors, numbers) for v in value])
+        return (kind, *[_describe(v, found) for v in value])
     if kind is dict:
-        return (kind, *[(k, _describe(v, tensors, numbers)) for k, v in value.items()])
+        return (kind, *[(k, _describe(v, found)) for k, v in value.items()])
     if isinstance(value, np.generic):
         return (kind, value.tobytes())
+    if isinstance(value, _CONSTANTS):
+        return (kind, value)
+    if type(getattr(value, "__dict__", None)) is dict:
+        found.objects.append(value)
+        return kind
     try:
         hash(value)
     except TypeError:
         raise DtypeError(
             f"[jit] expected tensors, numbers, strings, or tuples, lists and dicts of them, given {kind.__name__}"
         ) from None
-    if isinstance(value, _CONSTANTS):
-        return (kind, value)
-    return ("object", value)
+    return (kind, value)
 
 
 # --- variables of the function -----------------------------------------------------------------------------
@@ -490,22 +518,62 @@ class _Variable:
                 return None
         return self.namespace.get(self.name)
 
-    def describe(self, tensors: list[TensorBase]) -> Any:
-        """The part of the variable that a trace depends on."""
-        value = self.get()
-        if isinstance(value, TensorBase) or type(value) in _SCALARS:
-            return _describe(value, tensors)
-        if type(value) in (list, tuple, dict):
-            try:
-                return _describe(value, tensors)
-            except DtypeError:
-                pass
-        return _Same(value)
+
+def _describe_variable(value: Any, found: _Found, names: frozenset[str], depth: int = 0) -> Any:
+    """The part of a variable, or of an object among the arguments, that a trace depends on.
+
+    Of an object these are the attributes whose names the function mentions, and theirs.
+    """
+    kind = type(value)
+    if isinstance(value, TensorBase):
+        return _describe(value, found)
+    if kind in _SCALARS:
+        return (kind, repr(value))
+    if isinstance(value, np.ndarray):
+        if value.nbytes <= MAX_COMPARED:
+            return (value.shape, value.dtype.str, value.tobytes())
+        found.volatile = True
+    elif kind in (list, tuple, dict) and depth < MAX_DEPTH:
+        items = value.values() if kind is dict else value
+        keys = tuple(value) if kind is dict else len(value)
+        return (kind, keys, *[_describe_variable(item, found, names, depth + 1) for item in items])
+    elif depth < MAX_DEPTH and not isinstance(value, _OPAQUE):
+        attributes = getattr(value, "__dict__", None)
+        if type(attributes) is dict:
+            names = _with_methods(names, kind)
+            used = [
+                (name, _describe_variable(attribute, found, names, depth + 1))
+                for name, attribute in attributes.items()
+                if name in names
+            ]
+            return (_Same(value), *used)
+    return _Same(value)
 
 
-def _find_variables(function: Callable[..., Any]) -> Iterator[_Variable]:
-    """The closure cells and globals that a function, and the user's functions it calls by name, read."""
-    found: set[Any] = set()
+@functools.lru_cache(256)
+def _with_methods(names: frozenset[str], kind: type) -> frozenset[str]:
+    """The names, and those that the methods they name mention."""
+    known = set(names)
+    stack = list(names)
+    while stack:
+        method = getattr(kind, stack.pop(), None)
+        if isinstance(method, property):
+            method = method.fget
+        if isinstance(method, FunctionType):
+            new = set(_names(method.__code__)) - known
+            known |= new
+            stack.extend(new)
+    return frozenset(known)
+
+
+def _find_variables(function: Callable[..., Any]) -> tuple[tuple[_Variable, ...], frozenset[str]]:
+    """The closure cells and globals that a function, and the user's functions it calls by name, read.
+
+    Also all names that they mention, those of attributes among them.
+    """
+    variables: list[_Variable] = []
+    names: set[str] = set()
+    known: set[Any] = set()
     stack: list[Any] = [function]
     seen: set[int] = set()
     while stack:
@@ -518,23 +586,23 @@ def _find_variables(function: Callable[..., Any]) -> Iterator[_Variable]:
         seen.add(id(current))
         if current.__module__ and current.__module__.partition(".")[0] in ("pyasc", "numpy", "scipy", "math"):
             continue
-        values = []
+        new = []
         for name, cell in zip(current.__code__.co_freevars, current.__closure__ or (), strict=False):
-            if id(cell) not in found:
-                found.add(id(cell))
-                variable = _Variable(name, cell=cell)
-                yield variable
-                values.append(variable.get())
-        for name in dict.fromkeys(_names(current.__code__)):
+            if id(cell) not in known:
+                known.add(id(cell))
+                new.append(_Variable(name, cell=cell))
+        mentioned = dict.fromkeys(_names(current.__code__))
+        names.update(mentioned)
+        for name in mentioned:
             key = (id(current.__globals__), name)
-            if name in current.__globals__ and key not in found and not hasattr(builtins, name):
-                found.add(key)
+            if name in current.__globals__ and key not in known and not hasattr(builtins, name):
+                known.add(key)
                 variable = _Variable(name, namespace=current.__globals__)
-                value = variable.get()
-                if not isinstance(value, ModuleType):
-                    yield variable
-                    values.append(value)
-        stack.extend(values)
+                if not isinstance(variable.get(), ModuleType):
+                    new.append(variable)
+        variables += new
+        stack.extend(variable.get() for variable in new)
+    return tuple(variables), frozenset(names)
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -554,11 +622,9 @@ def jit(function: Any = None) -> Any:
     Parameters
     ----------
     function : callable
-        Takes and returns tensors, Python numbers, strings, and tuples, lists and dicts of them. NumPy
-        arrays become tensors.
-        Numbers and tensors that it reads from its closure or its module are arguments too: a new value is
-        seen at the next call. What it reads by other ways (attributes of objects) is as it was
-        when traced, except that a tensor found so is read anew at each call.
+        Takes and returns tensors, Python numbers, strings, and tuples, lists and dicts of them. NumPy arrays
+        become tensors. What it reads from its closure, its module and the attributes of objects there or among
+        the arguments counts as arguments too: a new value is seen at the next call.
 
     Returns
     -------

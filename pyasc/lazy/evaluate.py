@@ -303,9 +303,10 @@ def flush() -> bool:
         return True
     if not config.eager:
         site = _user_site()
-        if site != _flush_site and _graph.pending_count() < PATIENCE * config.max_pending_nodes:
-            if _flush_site is not None:
-                return False
+        # Too many bytes do not wait.
+        few = config.max_pending_nodes < _graph.pending_count() < PATIENCE * config.max_pending_nodes
+        if few and _flush_site is not None and site != _flush_site:
+            return False
         _flush_site = site
     sync()
     return True

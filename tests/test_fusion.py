@@ -1,0 +1,122 @@
+"""Random programs: fused, unfused and jitted give the same bits, and so does NumPy where it is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pyasc
+
+DTYPES = ("int8", "uint16", "int64", "float16", "bfloat16", "float32", "float64")
+# Exact in every dtype, so that fusing may not change a bit.
+UNARY = ("negative", "absolute", "square", "sign")
+BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
+STEPS = ("unary", "binary", "binary", "scalar", "shift", "flip", "maxima", "where", "turn", "write")
+Draw = Callable[[Any], Any]
+
+
+def grow(draw: Draw, leaves: list[Any], library: Any) -> list[Any]:
+    """A random expression over 4 × 6 arrays: elementwise steps, views, writes, reductions kept in shape."""
+    pool = list(leaves)
+
+    def pick() -> Any:
+        return pool[draw(st.sampled_from(range(len(pool))))]
+
+    for _ in range(draw(st.integers(1, 14))):
+        a = pick()
+        step = draw(st.sampled_from(STEPS))
+        if step == "unary":
+            pool.append(getattr(library, draw(st.sampled_from(UNARY)))(a))
+        elif step == "binary":
+            pool.append(getattr(library, draw(st.sampled_from(BINARY)))(a, pick()))
+        elif step == "scalar":
+            pool.append(a * draw(st.sampled_from((2, 3, 5))) + 1)
+        elif step == "shift":
+            pool.append(library.concatenate([a[:, 1:], a[:, :1]], axis=1))
+        elif step == "flip":
+            pool.append(a[::-1, ::-1])
+        elif step == "maxima":
+            pool.append(a - a.max(axis=draw(st.sampled_from((0, 1, None))), keepdims=True))
+        elif step == "where":
+            b = pick()
+            pool.append(library.where(a < b, a, b + 1))
+        elif step == "turn":
+            pool.append(a.T.reshape(4, 6))
+        else:
+            target = a.copy()
+            target[1:, ::2] += pick()[:-1, ::2]
+            target[0] = target[2]
+            pool.append(target)
+    return pool
+
+
+def arrays(dtype: str, seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    return [rng.integers(0, 9, (4, 6)).astype(kind) for _ in range(2)]
+
+
+def recorded(data: st.DataObject) -> tuple[Draw, Callable[[], Draw]]:
+    """Draw once; replay the same choices as often as wanted."""
+    choices: list[Any] = []
+
+    def record(strategy: Any) -> Any:
+        choices.append(data.draw(strategy))
+        return choices[-1]
+
+    def replay() -> Draw:
+        rest = iter(choices)
+        return lambda strategy: next(rest)
+
+    return record, replay
+
+
+def assert_same_bits(given: list[Any], expected: list[Any]) -> None:
+    assert len(given) == len(expected)
+    for a, b in zip(given, expected, strict=True):
+        left, right = np.asarray(a), np.asarray(b)
+        assert left.dtype == right.dtype and left.shape == right.shape
+        # NaN has many bit patterns, and which one a processor makes is not promised.
+        same = (left == right) | ((left != left) & (right != right))
+        assert same.all(), f"expected\n{right}\ngiven\n{left}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(data=st.data())
+def test_fused_equals_unfused_equals_numpy(dtype: str, data: st.DataObject) -> None:
+    record, replay = recorded(data)
+    lazy = grow(record, [pyasc.array(a) for a in arrays(dtype, 0)], pyasc)
+    count = len(lazy) if data.draw(st.booleans()) else 1  # several outputs, or dead nodes
+    results = lazy[-count:]
+    del lazy
+    with pyasc.eager():
+        unfused = grow(replay(), [pyasc.array(a) for a in arrays(dtype, 0)], pyasc)
+    assert_same_bits(results, unfused[-count:])
+    with np.errstate(all="ignore"):
+        assert_same_bits(results, grow(replay(), arrays(dtype, 0), np)[-count:])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(data=st.data())
+def test_jitted_equals_plain(dtype: str, data: st.DataObject) -> None:
+    """Traced once and replayed on other values, the arguments being views now and then."""
+    record, replay = recorded(data)
+    grow(record, [pyasc.array(a) for a in arrays(dtype, 0)], pyasc)
+
+    @pyasc.jit
+    def program(x: Any, y: Any) -> Any:
+        return grow(replay(), [x, y], pyasc)
+
+    for seed in (0, 1, 2):
+        x, y = arrays(dtype, seed)
+        view = pyasc.array(x[::-1])[::-1] if data.draw(st.booleans()) else pyasc.array(x)
+        results = program(view, pyasc.array(y))
+        with np.errstate(all="ignore"):
+            assert_same_bits(results, grow(replay(), [x, y], np))
+        assert_same_bits([view], [x])
