@@ -1,20 +1,18 @@
 """KernelIR: the only thing a backend receives.
 
-A kernel in point form computes, for every point of a domain of named axes, a tape of SSA
-instructions. Axes ``0 … parallel-1`` are independent; the remaining ones are reduced. A value that depends
-on a reduced
-axis is *inner* (it exists for every point of the whole domain), any other is *outer* (it
-exists for every point of the parallel axes); ``reduce`` turns an inner value into an outer one,
-and an inner instruction may use outer values. That alone describes
-elementwise kernels and stencils (no reduced axis), reductions, and multi-pass row kernels
-such as softmax or layer normalisation.
+A kernel in point form computes, for every point of a domain of named axes, a tape of SSA instructions. Axes
+``0 … parallel-1`` are independent; the remaining ones are reduced. A value that depends on a reduced axis
+is *inner* (it exists for every point of the whole domain), any other is *outer* (it exists for every point
+of the parallel axes); ``reduce`` turns an inner value into an outer one, and an inner instruction may use
+outer values. That alone describes elementwise kernels and stencils (no reduced axis), reductions, and
+multi-pass row kernels such as softmax or layer normalisation.
 
-A value that is read through ``shift`` is read at other points than the one at hand, up to the kernel's border
-and beyond it by the distance: a backend computes it once for a tile and its border, not once for each reader. Only kernels
-without reduced axes have shifts, and what is shifted depends on no other shift.
+A value that is read through ``shift`` is read at other points than the one at hand, up to the kernel's
+border and beyond it by the distance: a backend computes it once for a tile and its border, not once for
+each reader. Only kernels without reduced axes have shifts, and what is shifted depends on no other shift.
 
-A `Kernel` is structure only and is what gets compiled and cached: extents, strides, offsets and scalars
-are arguments and live in a `Binding`.
+A `Kernel` is structure only and is what gets compiled and cached: extents, strides, offsets and scalars are
+arguments and live in a `Binding`.
 """
 
 from __future__ import annotations
@@ -62,8 +60,8 @@ class Access:
     layout : str
         One layout class (`Stride`) for each axis of the domain, parallel axes first.
     anchor : int
-        The access whose pointer this one shares, itself unless the two have equal
-        strides and their offsets differ by the constant `delta`.
+        The access whose pointer this one shares, itself unless the two have equal strides and their offsets
+        differ by the constant `delta`.
     delta : int
         In elements, relative to the anchor.
     """
@@ -88,8 +86,10 @@ class Instr:
     index    ()                         (axis,) int64 position along an axis of the domain
     gather   (flat index,)              (access,) element `flat index` past the access's offset
     reduce   (value,)                   (how,) over all reduced axes; see ops.primitives.REDUCTIONS
-    shift    (value,)                   the distance along each axis, none negative: the value at that other point
-    other    values                     the primitive's attrs; op is the primitive's name. wrap_index has the number
+    shift    (value,)                   the distance along each axis, none negative: the value at that other
+    point
+    other    values                     the primitive's attrs; op is the primitive's name. wrap_index has
+    the number
                                         that tells its faults from others: the fault's code is 1 + that
     ======== ========================== =================================================
     """
@@ -196,13 +196,12 @@ def format_kernel(kernel: Kernel, binding: Binding | None = None) -> str:
             terms.append(f"o{a.anchor}{a.delta:+d}")
         return f"{kernel.operands[a.operand].name}[{' + '.join(terms) or '0'}]"
 
-    params = ", ".join(
-        f"{'out ' if o.output else ''}{o.name}: {o.dtype.name}" for o in kernel.operands
-    )
+    params = ", ".join(f"{'out ' if o.output else ''}{o.name}: {o.dtype.name}" for o in kernel.operands)
     lines = [f"kernel {kernel.name}({params})"]
     extent = [str(e) for e in binding.extents] if binding else [f"n{k}" for k in range(kernel.rank)]
     domain = ", ".join(
-        f"{'parallel' if k < kernel.parallel else 'reduce'} {axis[k]} < {extent[k]}" for k in range(kernel.rank)
+        f"{'parallel' if k < kernel.parallel else 'reduce'} {axis[k]} < {extent[k]}"
+        for k in range(kernel.rank)
     )
     lines.append(f"  {domain or 'once'}:")
     for n, (instr, inner) in enumerate(zip(kernel.body, kernel.inner, strict=True)):

@@ -8,7 +8,16 @@ from ..ops.primitives import PRIMITIVES, REDUCTIONS, Kind
 from .ir import Binding, Kernel, Stride, format_kernel
 
 _CLASS_OF = {0: Stride.ZERO, 1: Stride.UNIT, -1: Stride.NEGATIVE}
-_OTHER_ARITY = {"load": 0, "store": 1, "scalar": 0, "const": 0, "index": 0, "gather": 1, "reduce": 1, "shift": 1}
+_OTHER_ARITY = {
+    "load": 0,
+    "store": 1,
+    "scalar": 0,
+    "const": 0,
+    "index": 0,
+    "gather": 1,
+    "reduce": 1,
+    "shift": 1,
+}
 
 
 class InvalidKernel(AssertionError):
@@ -112,4 +121,4 @@ def verify_binding(kernel: Kernel, binding: Binding, sizes: Sequence[int]) -> No
         low = offset + sum(min(0, s * (e - 1)) for s, e in zip(strides, binding.extents, strict=True))
         high = offset + sum(max(0, s * (e - 1)) for s, e in zip(strides, binding.extents, strict=True))
         size = sizes[access.operand]
-        require(0 <= low and high < size, f"access {n} meets {low} to {high} of {size} elements")
+        require(low >= 0 and high < size, f"access {n} meets {low} to {high} of {size} elements")

@@ -51,8 +51,8 @@ class KernelInfo:
     extents : tuple of int
         Of the kernel's axes.
     bucket : tuple of int
-        The representative extents of the bucket they fall into: sizes within 20 % of these share code and tuning. Their own where
-        the kernel would begin a bucket.
+        The representative extents of the bucket they fall into: sizes within 20 % of these share code and
+        tuning. Their own where the kernel would begin a bucket.
     cached : bool
         Whether its code is in memory already.
     ir : str
@@ -83,7 +83,7 @@ class KernelInfo:
         """
         if self.lowered is None:
             raise ArgumentError(
-                f"[source] expected a kernel with generated code, given {self.name}, which a library on the host runs"
+                f"[source] expected a kernel with generated code, given {self.name}, which runs on the host"
             )
         if form not in ("llvm", "asm"):
             raise ArgumentError(f"[source] expected 'llvm' or 'asm', given {form!r}")
@@ -94,7 +94,9 @@ class KernelInfo:
 
     def __str__(self) -> str:
         lines = [f"{self.kind} {self.name}: {', '.join(self.ops)}"]
-        lines.append(f"  reads   {', '.join(map(str, self.inputs)) or 'nothing'}  ({_bytes(self.bytes_read)})")
+        lines.append(
+            f"  reads   {', '.join(map(str, self.inputs)) or 'nothing'}  ({_bytes(self.bytes_read)})"
+        )
         lines.append(f"  writes  {', '.join(map(str, self.outputs))}  ({_bytes(self.bytes_written)})")
         lines.append(f"  began   {self.reason}")
         if self.kind == "kernel":
@@ -182,7 +184,9 @@ def _describe(cut: Schedule, step: Step, lowered: LoweredKernel) -> KernelInfo:
             points *= extent if stride else 1
         operand = kernel.operands[access.operand]
         whole = cut.graph.values[lowered.operands[access.operand]].size
-        touched = whole if any(i.op == "gather" and i.attrs[0] == n for i in kernel.body) else min(points, whole)
+        touched = (
+            whole if any(i.op == "gather" and i.attrs[0] == n for i in kernel.body) else min(points, whole)
+        )
         moved[access.operand] = max(moved[access.operand], touched * operand.dtype.itemsize)
     arrays = [
         Array(o.name, cut.graph.values[v].shape, o.dtype.name, m)
@@ -223,7 +227,9 @@ def _describe_host(cut: Schedule, step: Step) -> KernelInfo:
             continue
         if operand.primitive is VIEW:
             operand = graph.values[operand.operands[0]]
-        inputs.append(Array(f"x{n}", operand.shape, operand.dtype.name, operand.size * operand.dtype.itemsize))
+        inputs.append(
+            Array(f"x{n}", operand.shape, operand.dtype.name, operand.size * operand.dtype.itemsize)
+        )
     output = Array("y0", value.shape, value.dtype.name, value.size * value.dtype.itemsize)
     return KernelInfo(
         name,

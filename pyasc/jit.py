@@ -60,7 +60,8 @@ class _Number:
 
 @dataclass(frozen=True)
 class _Slot:
-    """A scalar of the plan that is an argument: its place among the scalars, the argument's number, its dtype."""
+    """A scalar of the plan that is an argument: its place among the scalars, the argument's number, its
+    dtype."""
 
     place: int
     number: int
@@ -86,8 +87,7 @@ class _Trace:
     ----------
     leaves : tuple
         Where each leaf of the plan comes from: the number of a tensor argument or variable, a tensor
-        reached some other
-        way, or the leaf itself where the function made it.
+        reached some other way, or the leaf itself where the function made it.
     """
 
     plan: Plan
@@ -129,10 +129,11 @@ class Jitted:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
+        self.name = getattr(function, "__name__", repr(function))
         self._function = function
         self._traces: OrderedDict[Any, _Trace] = OrderedDict()
-        # For each structure of arguments, the numbers among them that the function looks at: a trace holds for their
-        # values only.
+        # For each structure of arguments, the numbers among them that the function looks at: a trace holds
+        # for their values only.
         self._observed: dict[Any, tuple[int, ...]] = {}
         self._variables: tuple[_Variable, ...] | None = None
         self._names: frozenset[str] = frozenset()
@@ -224,7 +225,8 @@ class Jitted:
         except Exception:
             if not traced:
                 raise
-            # Perhaps something in the function takes real numbers only. If not, this raises what the user should see.
+            # Perhaps something in the function takes real numbers only. If not, this raises what the user
+            # should see.
             for number in traced:
                 number.observed = True
             session = _Session(self, args, kwargs, tensors)
@@ -243,6 +245,7 @@ class Jitted:
             elif isinstance(source, Node):
                 node = source
             else:
+                assert isinstance(source, TensorBase)
                 node = _owner(source).node
             buffer = node.buffer
             if buffer is None:
@@ -300,10 +303,11 @@ class _Session:
         self.roots: list[Node] = []
         self.changed: list[tuple[int | TensorBase, Node]] = []
         self.draws = 0
+
     def __enter__(self) -> None:
         self.log: list[tuple[Any, Node]] = []
         self.before = random.draws()
-        evaluate.begin_tracing(self.leaves, self.jitted.__name__)
+        evaluate.begin_tracing(self.leaves, self.jitted.name)
         _graph.log_writes(self.log)
 
     def __exit__(self, *_: object) -> None:
@@ -445,7 +449,8 @@ def _rebuild(value: Any, made: list[Any], numbers: list[Any]) -> Any:
 
 
 def _describe(value: Any, found: _Found) -> Any:
-    """The part of an argument that a trace depends on, as something hashable. Tensors and numbers are collected."""
+    """The part of an argument that a trace depends on, as something hashable. Tensors and numbers are
+    collected."""
     if isinstance(value, TensorBase):
         found.tensors.append(value)
         base = value.base
@@ -473,7 +478,8 @@ def _describe(value: Any, found: _Found) -> Any:
         hash(value)
     except TypeError:
         raise DtypeError(
-            f"[jit] expected tensors, numbers, strings, or tuples, lists and dicts of them, given {kind.__name__}"
+            f"[jit] expected tensors, numbers, strings, or tuples, lists and dicts of them, "
+            f"given {kind.__name__}"
         ) from None
     return (kind, value)
 
@@ -540,7 +546,7 @@ def _describe_variable(value: Any, found: _Found, names: frozenset[str], depth: 
     elif depth < MAX_DEPTH and not isinstance(value, _OPAQUE):
         attributes = getattr(value, "__dict__", None)
         if type(attributes) is dict:
-            names = _with_methods(names, kind)
+            names = _with_methods(names, value.__class__)
             used = [
                 (name, _describe_variable(attribute, found, names, depth + 1))
                 for name, attribute in attributes.items()
@@ -622,9 +628,9 @@ def jit(function: Any = None) -> Any:
     Parameters
     ----------
     function : callable
-        Takes and returns tensors, Python numbers, strings, and tuples, lists and dicts of them. NumPy arrays
-        become tensors. What it reads from its closure, its module and the attributes of objects there or among
-        the arguments counts as arguments too: a new value is seen at the next call.
+        Takes and returns tensors, Python numbers, strings, and tuples, lists and dicts of them. NumPy
+        arrays become tensors. What it reads from its closure, its module and the attributes of objects
+        there or among the arguments counts as arguments too: a new value is seen at the next call.
 
     Returns
     -------
@@ -636,15 +642,17 @@ def jit(function: Any = None) -> Any:
     ------
     TracingError
         While tracing, where the function needs a traced tensor's value: ``if``, ``while``, ``float()``,
-        printing. Use
-        `pyasc.where` instead.
+        printing. Use `pyasc.where` instead.
 
     Notes
     -----
-    A trace is made for each structure, shape, dtype and layout of the arguments. A Python number that only meets tensors is
-    an argument of the trace; one that the function looks at in another way (a branch, a loop bound, arithmetic with numbers), or finds in
+    A trace is made for each structure, shape, dtype and layout of the arguments. A Python number that only
+    meets tensors is
+    an argument of the trace; one that the function looks at in another way (a branch, a loop bound,
+    arithmetic with numbers), or finds in
     a variable, gets a trace for each of its values. A new trace costs a run of the Python function, never a
-    compilation within a bucket (± 20 %). Results are fresh tensors. Writes to arguments in place take effect. A
+    compilation within a bucket (± 20 %). Results are fresh tensors. Writes to arguments in place take
+    effect. A
     function that draws random numbers is traced at each call.
     """
     if function is None:

@@ -1,8 +1,8 @@
 """Compiled kernels: in memory by structure and bucket, on disk by key.
 
 On disk a kernel is one file, checksummed, written to a temporary name and renamed into place, and never
-unpickled:
-readers in other processes see the whole file or none. Anything that does not check out is a miss.
+unpickled: readers in other processes see the whole file or none. Anything that does not check out is a
+miss.
 """
 
 from __future__ import annotations

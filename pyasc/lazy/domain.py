@@ -156,9 +156,7 @@ class Domain:
     @cached_property
     def outer_access(self) -> Access:
         """How the points of the domain meet a value over its parallel axes."""
-        outer = contiguous_strides(
-            tuple(e for e, r in zip(self.extents, self.reduced, strict=True) if not r)
-        )
+        outer = contiguous_strides(tuple(e for e, r in zip(self.extents, self.reduced, strict=True) if not r))
         remaining = iter(outer)
         return Access(0, tuple(0 if r else next(remaining) for r in self.reduced))
 
@@ -168,8 +166,8 @@ def decompose(access: Access, extents: Shape, shape: Shape) -> tuple[Shape, tupl
     """Split an affine walk over a contiguous buffer of `shape` into one affine index for each axis of
     `shape`.
 
-    Returns ``(start, steps)``: the index along axis k is ``start[k] + sum(i[j] * steps[j][k])`` for
-    domain index i. None where carrying between axes makes that impossible.
+    Returns ``(start, steps)``: the index along axis k is ``start[k] + sum(i[j] * steps[j][k])`` for domain
+    index i. None where carrying between axes makes that impossible.
     """
     base = contiguous_strides(shape)
     rank = len(shape)
@@ -200,9 +198,7 @@ def decompose(access: Access, extents: Shape, shape: Shape) -> tuple[Shape, tupl
 
 
 @lru_cache(CACHE_SIZE)
-def through_view(
-    access: Access, extents: Shape, shape: Shape, strides: Shape, offset: int
-) -> Access | None:
+def through_view(access: Access, extents: Shape, shape: Shape, strides: Shape, offset: int) -> Access | None:
     """The access to a view's base that an access to the view (as a contiguous value of `shape`) makes."""
     if access.offset == 0 and access.strides == contiguous_strides(extents) and prod(extents) == prod(shape):
         spread = Domain(extents, (False,) * len(extents)).spread(shape, strides)

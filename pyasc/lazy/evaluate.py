@@ -1,6 +1,7 @@
 """Sync points: give pending nodes their buffers.
 
-A tape whose structure was seen before is replayed from its plan; any other is scheduled, compiled and planned first.
+A tape whose structure was seen before is replayed from its plan; any other is scheduled, compiled and
+planned first.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from ..ops.errors import (
     TracingError,
     recorded_line,
 )
-from .cache import kernels
 from ..ops.primitives import WRAP_INDEX
+from .cache import kernels
 from .interpret import interpret
 from .plan import Plan, plan
 
 MAX_PLANS = 2048
-# A trace that grew too long is evaluated at the line that did so last time, so that each turn of a loop gives the same
-# trace and finds its plan; at any line once it is longer than that by this factor.
+# A trace that grew too long is evaluated at the line that did so last time, so that each turn of a loop
+# gives the same trace and finds its plan; at any line once it is longer than that by this factor.
 PATIENCE = 1.5
 
-# One evaluation at a time: two threads never compute the same node twice, and kernels
-# use every core anyway.
+# One evaluation at a time: two threads never compute the same node twice, and kernels use every core
+# anyway.
 _lock = threading.RLock()
 _plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
 _running: list[Callable[[], Origin]] = []
@@ -51,7 +52,8 @@ _failed: weakref.WeakSet[Node] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operation was recorded, for messages: its name, the code and instruction, and for an index its axis' size."""
+    """Where an operation was recorded, for messages: its name, the code and instruction, and for an index
+    its axis' size."""
 
     name: str
     where: tuple[CodeType, int] | None
@@ -187,8 +189,8 @@ def sync(*tensors: TensorBase) -> None:
     Raises
     ------
     IndexError, MemoryError, …
-        What an operation below the tensors runs into, naming the line that recorded it. Without arguments the rest
-        is evaluated all the same, and an error that was raised before is not raised again.
+        What an operation below the tensors runs into, naming the line that recorded it. Without arguments
+        the rest is evaluated all the same, and an error that was raised before is not raised again.
     """
     if tensors:
         for tensor in tensors:
@@ -232,7 +234,8 @@ def _fault(label: int, code: int, value: int) -> Exception:
         return BackendError(f"[kernel] fault {code} with value {value}", origin.result.line)
     place = places[code - 1]
     return IndexOutOfBounds(
-        f"[getitem] expected indices inside an axis of size {place.size}, given {value}, which is out of bounds",
+        f"[getitem] expected indices inside an axis of size {place.size}, "
+        f"given {value}, which is out of bounds",
         place.line,
     )
 
@@ -286,8 +289,8 @@ def _refuse_leaves(nodes: Sequence[Node]) -> None:
     for thread, leaves, name in _traced:
         if thread == here and any(id(node) in leaves for node in nodes):
             raise TracingError(
-                f"[jit] expected no use of a traced tensor's value while {name} is traced, given one that needs it "
-                "(if, while, bool, float, print, numpy); use pyasc.where for a choice"
+                f"[jit] expected no use of a traced tensor's value while {name} is traced, "
+                "given one that needs it (if, while, bool, float, print, numpy); use pyasc.where for a choice"
             )
 
 
@@ -297,7 +300,8 @@ _flush_site: tuple[CodeType, int] | None = None
 
 
 def flush() -> bool:
-    """Evaluate what is pending when the trace has grown too long; False where it is better done a little later."""
+    """Evaluate what is pending when the trace has grown too long; False where it is better done a little
+    later."""
     global _flush_site
     if tracing():
         return True

@@ -128,7 +128,8 @@ class Lowering:
                 continue
             corner = [min(start[k] for start, _ in places.values()) for k in range(len(strides))]
             distances = {
-                a: tuple(s - c for s, c in zip(start, corner, strict=True)) for a, (start, _) in places.items()
+                a: tuple(s - c for s, c in zip(start, corner, strict=True))
+                for a, (start, _) in places.items()
             }
             if not strides or max(map(max, distances.values())) > MAX_SHIFT:
                 continue
@@ -275,9 +276,7 @@ class Lowering:
         if found is None:
             self.scalars.append(source)
             self.scalar_dtypes.append(dtype)
-            found = self.known[key] = self._emit(
-                Instr("scalar", dtype, (), (len(self.scalars) - 1,))
-            )
+            found = self.known[key] = self._emit(Instr("scalar", dtype, (), (len(self.scalars) - 1,)))
         return found
 
     def _index(self, value: Value, access: Access) -> int:
@@ -321,9 +320,7 @@ class Lowering:
 
     def _finish(self, sinks: list[int]) -> LoweredKernel:
         walks = [access.strides for _, access in self.accesses] + [walk.strides for walk in self.indices]
-        moved = {
-            k for i in self.body if i.op == "shift" for k, distance in enumerate(i.attrs) if distance
-        }
+        moved = {k for i in self.body if i.op == "shift" for k, distance in enumerate(i.attrs) if distance}
         axes = _merged_axes(self.domain, walks, self._axis_order(), moved)
         parallel = sum(1 for axis in axes if not self.domain.reduced[axis.members[-1]])
         extents = tuple(axis.extent for axis in axes)
@@ -353,7 +350,9 @@ class Lowering:
         inputs = 0
         for n, v in enumerate(self.operands):
             output = n in self.outputs
-            operands.append(Operand(f"{'y' if output else 'x'}{n if output else inputs}", self.values[v].dtype, output))
+            operands.append(
+                Operand(f"{'y' if output else 'x'}{n if output else inputs}", self.values[v].dtype, output)
+            )
             inputs += not output
         kernel = Kernel(
             parallel,
@@ -420,7 +419,9 @@ class Lowering:
                 if step:
                     position = self._emit(Instr("index", INT64, (), (axis,)))
                     if step != 1:
-                        position = self._emit(Instr("mul", INT64, (position, self._slot((True, step), INT64))))
+                        position = self._emit(
+                            Instr("mul", INT64, (position, self._slot((True, step), INT64)))
+                        )
                     total = term("add", total, position)
             offset = self.indices[instr.attrs[0]].offset
             if offset or total is None:
@@ -444,8 +445,10 @@ def _merged_axes(
         if axes:
             last = axes[-1]
             outer = last.members[-1]
-            if moved.isdisjoint((outer, k)) and domain.reduced[outer] == domain.reduced[k] and all(
-                walk[outer] == walk[k] * domain.extents[k] for walk in walks
+            if (
+                moved.isdisjoint((outer, k))
+                and domain.reduced[outer] == domain.reduced[k]
+                and all(walk[outer] == walk[k] * domain.extents[k] for walk in walks)
             ):
                 last.members.append(k)
                 last.extent *= domain.extents[k]

@@ -1,4 +1,5 @@
-"""From a tape to kernels, straight down; each pass can log what it made and is checked where checks are on."""
+"""From a tape to kernels, straight down; each pass can log what it made and is checked where checks are
+on."""
 
 from __future__ import annotations
 

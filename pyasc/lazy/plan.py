@@ -113,7 +113,7 @@ class Planner:
     def _lifetimes(self) -> None:
         """For each value in memory, the last step that reads it; outputs outlive every step."""
         for n, (step, kernel) in enumerate(zip(self.schedule.steps, self.lowered, strict=True)):
-            read = set()
+            read: set[int] = set()
             if kernel is not None:
                 read.update(kernel.operands)
             for v in step.members:
@@ -161,9 +161,9 @@ class Planner:
             source = None
             if value.primitive is UPDATE:
                 base = value.operands[0]
-                if base in self.slot_of and base not in taken and self._may_overwrite(base, n):
-                    if self._index_identical(lowered, operand, base):
-                        source = base
+                free = base in self.slot_of and base not in taken and self._may_overwrite(base, n)
+                if free and self._index_identical(lowered, operand, base):
+                    source = base
             else:
                 source = next(
                     (

@@ -52,9 +52,8 @@ def operand_accesses(
     result: list[tuple[int, Access | None]] = []
     for n, o in enumerate(value.operands):
         operand = values[o]
-        if operand.primitive is SCALAR or (operand.primitive is FULL and o not in stored):
-            result.append((o, None))
-        elif value.primitive is GATHER and n == 0:
+        constant = operand.primitive is SCALAR or (operand.primitive is FULL and o not in stored)
+        if constant or (value.primitive is GATHER and n == 0):
             result.append((o, None))
         elif operand.primitive is VIEW and o not in stored:
             at = through_view(access, domain.extents, operand.shape, *operand.attrs)

@@ -2,11 +2,9 @@
 
 One forward pass puts each value into the kernel of its operands where the two share an iteration domain,
 merges kernels that meet, and begins a new kernel elsewhere, keeping the reason. A value that a kernel needs
-from another one is
-either written to memory or computed again, whichever moves less. What is read at another index than it is
-computed at (a
-shifted view, a transpose) is computed again while that is cheap, so that a stencil over a
-computed image is one kernel.
+from another one is either written to memory or computed again, whichever moves less. What is read at
+another index than it is computed at (a shifted view, a transpose) is computed again while that is cheap, so
+that a stencil over a computed image is one kernel.
 """
 
 from __future__ import annotations
@@ -73,7 +71,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps in execution order, the values that are written to memory, and what computing each one again costs."""
+    """Steps in execution order, the values that are written to memory, and what computing each one again
+    costs."""
 
     graph: Graph
     steps: tuple[Step, ...]
@@ -130,8 +129,10 @@ class Scheduler:
                     self._store(value.operands[0])
             elif value.primitive is GATHER:
                 self._store(value.operands[0])
-            elif value.primitive is VIEW and values[value.operands[0]].primitive is VIEW:
-                self._store(value.operands[0])
+            elif value.primitive is VIEW:
+                # A view of a view that did not compose.
+                if values[value.operands[0]].primitive is VIEW:
+                    self._store(value.operands[0])
             elif value.primitive.kind is Kind.ELEMENTWISE or value.primitive is REDUCE:
                 if self._on_host(value):
                     self._store(v)
@@ -581,7 +582,9 @@ class Scheduler:
             if s is None or s not in alive:
                 dead |= 1 << number
         ordered: list[Step] = []
-        waiting = sorted(alive, key=lambda s: min(self.values[v].position for v in s.members if v in self.stored))
+        waiting = sorted(
+            alive, key=lambda s: min(self.values[v].position for v in s.members if v in self.stored)
+        )
         while waiting:
             for n, step in enumerate(waiting):
                 if step.ancestors & ~(done | dead) == 0:
