@@ -32,8 +32,8 @@ class Rule:
     """What an operation does with operands of each kind.
 
     ``keep``: compute in their dtype. ``float``: compute in the default float. ``int8``: bools count as int8.
-    ``bool``: compute on truth values. ``same``: the operation leaves them as they are. ``refuse``: NumPy has
-    no such operation.
+    ``bool``: compute on truth values. ``same``: the operation leaves them as they are.
+    ``refuse``: NumPy has no such operation.
     """
 
     bools: str
@@ -231,13 +231,13 @@ def _tensors(entry: Operation, xs: tuple[Any, ...], dtype: Dtype) -> tuple[Any, 
     return tuple(number(x, dtype, operation=entry.name) if is_number(x) else cast(x, dtype) for x in xs)
 
 
-def deliver(result: Any, out: Any, name: str, where: Any = True) -> Any:
+def deliver(result: Any, out: Any, name: str, where: Any = True, casting: str = "same_kind") -> Any:
     """The result, written to a target where there is one and kept to a mask where there is one."""
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     if isinstance(result, tuple):
         outs = out if isinstance(out, tuple) else (None,) * len(result)
-        return tuple(deliver(r, o, name, where) for r, o in zip(result, outs, strict=True))
+        return tuple(deliver(r, o, name, where, casting) for r, o in zip(result, outs, strict=True))
     if where is not True:
         mask = cast(as_tensor(where, name), BOOL)
         other = out if out is not None else number(0, result.dtype, result.shape)
@@ -248,7 +248,7 @@ def deliver(result: Any, out: Any, name: str, where: Any = True) -> Any:
         raise DtypeError(f"[{name}] expected a tensor for out, given {type(out).__name__}")
     if out.shape != result.shape:
         raise ShapeError(f"[{name}] expected out of shape {result.shape}, given {out.shape}")
-    assign(out, result, "same_kind", name)
+    assign(out, result, casting, name)
     return out
 
 
@@ -427,8 +427,8 @@ def lowered(
     """A line of the table over the function that lowers it.
 
     The lowering receives tensors of the dtype that `rule` computes in, not broadcast, and returns a tensor
-    or a tuple of them. A shortcut sees the operands first, as they were given, and returns NotImplemented
-    where it does not apply.
+    or a tuple of them. A shortcut sees the operands first, as they were given, and returns
+    NotImplemented where it does not apply.
     """
     declaration.setdefault("dtypes", rule.kinds)
     references = numpy if isinstance(numpy, tuple) else (numpy,)

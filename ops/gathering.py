@@ -13,7 +13,7 @@ from .indexing import INT64, along_axis, gathered, getitem, scatter, within, wra
 from .primitives import GATHER, IOTA, MAX, MIN, REMAINDER
 from .registry import case, operation
 from .traced import is_number
-from .view import ravel
+from .view import reshape_to
 
 _INDICES = np.array([[0, 2, -1], [1, 1, 0]])
 
@@ -76,12 +76,11 @@ def take(x: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     Raises
     ------
     IndexError
-        Where an index is out of range and mode is ``"raise"``; pending indices are checked when they are
-        computed.
+        Where an index is out of range and mode is ``"raise"``; pending indices are checked when computed.
     """
     x = as_tensor(x, "take")
     if axis is None:
-        x, axis = ravel(x), 0
+        x, axis = reshape_to(x, (x.size,)), 0
     else:
         axis = as_axis(axis, x.ndim, "take")
     index = _in_mode(_as_indices(indices, "take"), x.shape[axis], mode, "take")
@@ -115,7 +114,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     """
     x = as_tensor(x, "take_along_axis")
     if axis is None:
-        x, axis = ravel(x), 0
+        x, axis = reshape_to(x, (x.size,)), 0
     axis = as_axis(axis, x.ndim, "take_along_axis")
     shape, strides, index = _index_along(x, indices, axis, "take_along_axis")
     return gathered(x, shape, along_axis(shape, strides, x.offset, index, axis))
@@ -175,9 +174,11 @@ def put(x: Any, indices: Any, values: Any, mode: str = "raise") -> None:
     """
     _check_target(x, "put")
     size = x.size
-    index = ravel(as_tensor(_in_mode(_as_indices(indices, "put"), size, mode, "put"), "put"))
+    index = as_tensor(_in_mode(_as_indices(indices, "put"), size, mode, "put"), "put")
+    index = reshape_to(index, (index.size,))
     if not is_number(values):
-        values = ravel(as_tensor(values, "put"))
+        values = as_tensor(values, "put")
+        values = reshape_to(values, (values.size,))
         if index.size and not values.size:
             raise ShapeError("[put] expected values to write, given none")
         values = _cycled(values, index.size)

@@ -39,8 +39,7 @@ def getitem(x: Any, key: Any) -> Any:
     -------
     tensor
         A view that shares memory with x where the key holds only slices, ints, ``...`` and None; a copy where
-        it holds arrays or names one element. A mask is evaluated, because the shape of the result depends on
-        it.
+        it holds arrays or names one element. A mask is evaluated: the shape of the result depends on it.
 
     Raises
     ------
@@ -70,7 +69,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         Views of the same memory see the write; what was recorded before it does not.
     key : as for reading
     value : array-like
-        Broadcast to the shape of ``x[key]`` and cast to x's dtype. Where a key names an element twice the
+        Broadcast to the shape of ``x[key]`` and cast to x's dtype. Where a key names an element twice, the
         last value stays.
 
     Raises
@@ -106,8 +105,9 @@ def write(target: Any, value: Any, operation: str = "setitem") -> None:
 
 
 def as_item(value: Any, dtype: dtypes.Dtype, operation: str) -> Any:
-    """A Python number as an element of a dtype: NumPy truncates floats written to integers, and refuses what
-    does not fit.
+    """A Python number as an element of a dtype.
+
+    As NumPy, floats written to integers lose their fraction, and what does not fit is refused.
     """
     if value.__class__ is float and dtype.kind in "iu":
         try:
@@ -250,8 +250,8 @@ def _flat_index(x: Any, key: Any, operation: str) -> tuple[Shape, _graph.Node]:
     axis = 0
     for k, array in zip(keys, arrays, strict=True):
         if array is not None or type(k) is int or _is_integer(k):
-            # Arrays, and ints beside them, put their axes where the first stood, or first when something
-            # parts them.
+            # Arrays, and ints beside them, put their axes where the first stood,
+            # or first when something parts them.
             if place < 0:
                 place = len(axes)
             elif closed:
@@ -415,10 +415,9 @@ def _times(a: _graph.Node, value: int) -> _graph.Node:
 
 
 def along_axis(shape: Shape, strides: Shape, offset: int, index: _graph.Node, axis: int) -> _graph.Node:
-    """The flat indices of a strided region's elements, given by an index for one axis and their own place
-    along the others.
+    """The flat indices of a strided region's elements: by an index along one axis, in place along the others.
 
-    index is counted from 0 and has the shape of the result.
+    The index is counted from 0 and has the shape of the result.
     """
     node = _plus(_times(index, strides[axis]), offset)
     for k, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
@@ -452,8 +451,9 @@ def gathered(x: Any, shape: Shape, index: _graph.Node) -> Any:
 
 # --- writing through arrays ---------------------------------------------------------------------------------
 def scatter(x: Any, shape: Shape, index: _graph.Node, value: Any, operation: str) -> None:
-    """Write value, broadcast to `shape`, to the elements of x's owner at flat indices; the last of equal
-    indices stays.
+    """Write value, broadcast to `shape`, to the elements of x's owner at flat indices.
+
+    What is written last to equal indices stays.
     """
     check_writable(x, operation)
     if is_number(value):
@@ -526,9 +526,7 @@ def _only_mask(x: Any, key: Any) -> Any:
 
 
 def _write_where(x: Any, mask: Any, value: Any) -> bool:
-    """Write through a mask without evaluating it, where each element's value does not depend on how many are
-    chosen.
-    """
+    """Write through a mask without evaluating it; False where values depend on how many are chosen."""
     rest = x.shape[mask.ndim :]
     if is_number(value):
         chosen = scalar(as_item(value, x.dtype, "setitem"), x.dtype, "setitem")

@@ -55,8 +55,9 @@ def _parts(x: Any, found: Any) -> tuple[Any, ...]:
 # --- one result: recorded -----------------------------------------------------------------------------------
 @operation(np.linalg.inv, namespace="linalg")
 def inv(x: Any, /) -> Any:
-    """The inverse of square matrices, shape (..., n, n). A singular one raises LinAlgError when it is
-    computed.
+    """The inverse of square matrices, shape (..., n, n).
+
+    A singular one raises LinAlgError when it is computed.
     """
     x = _matrices("inv", x, square=True)
     return _lapack("inv", (x,), x.shape)
@@ -109,8 +110,8 @@ def solve(x1: Any, x2: Any, /) -> Any:
     Returns
     -------
     tensor
-        Of x2's shape but for leading axes, which are broadcast. A singular x1 raises LinAlgError when it is
-        computed.
+        Of x2's shape but for leading axes, which are broadcast.
+        A singular x1 raises LinAlgError when it is computed.
     """
     x1 = _matrices("solve", x1, square=True)
     x2 = as_tensor(x2, "solve")
@@ -275,9 +276,7 @@ def norm(x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> 
 
 @operation(np.linalg.matrix_power, namespace="linalg")
 def matrix_power(x: Any, n: int, /) -> Any:
-    """Square matrices, shape (..., k, k), multiplied by themselves n times; their inverses where n is
-    negative.
-    """
+    """Square matrices, shape (..., k, k), to the power n; their inverses where n is negative."""
     x = as_tensor(x, "matrix_power")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"[matrix_power] expected square matrices, given shape {x.shape}")

@@ -21,7 +21,7 @@ from .gathering import take
 from .primitives import EMPTY, MATMUL, MUL, SUB
 from .reduction import sum
 from .registry import case, operation
-from .view import expand_dims, ravel, squeeze, transposed
+from .view import expand_dims, reshape_to, transposed
 
 
 def merged(x: Any, groups: Sequence[int]) -> Any:
@@ -118,9 +118,11 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     if x.ndim == 1 and y.ndim == 1:
         return multiply_sum(x, y, (0,))
     if y.ndim == 1:
-        return squeeze(matrix_product(x, expand_dims(y, 1)), -1)
+        product = matrix_product(x, reshape_to(y, (*y.shape, 1)))
+        return reshape_to(product, product.shape[:-1])
     if x.ndim == 1:
-        return squeeze(matrix_product(expand_dims(x, 0), y), -2)
+        product = matrix_product(reshape_to(x, (1, *x.shape)), y)
+        return reshape_to(product, (*product.shape[:-2], product.shape[-1]))
     broadcast_shapes("matmul", x.shape[:-2], y.shape[:-2])
     return matrix_product(x, y)
 
@@ -193,7 +195,7 @@ def vdot(a: Any, b: Any) -> Any:
     -------
     tensor, 0-d
     """
-    x, y = (ravel(t) for t in promoted("vdot", a, b))
+    x, y = (reshape_to(t, (t.size,)) for t in promoted("vdot", a, b))
     if x.shape != y.shape:
         raise ShapeError(f"[vdot] expected as many elements in both, given {x.size} and {y.size}")
     return multiply_sum(x, y, (0,))
@@ -243,7 +245,7 @@ def outer(a: Any, b: Any) -> Any:
     -------
     tensor, shape (a.size, b.size)
     """
-    x, y = (ravel(t) for t in promoted("outer", a, b))
+    x, y = (reshape_to(t, (t.size,)) for t in promoted("outer", a, b))
     return _graph.binary(MUL, expand_dims(x, 1), expand_dims(y, 0))
 
 

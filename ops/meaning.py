@@ -118,10 +118,9 @@ def random_bits(
     """Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)."""
     low, high = np.uint64(0xFFFFFFFF), np.uint64(32)
     counter = np.broadcast_to(counter, shape).astype(np.uint64)
-    key = np.uint64(key)
-    stream = np.broadcast_to(np.uint64(stream), shape)
-    words = [counter & low, counter >> high, stream & low, stream >> high]
-    k0, k1 = key & low, key >> high
+    seed, lane = np.uint64(key), np.broadcast_to(np.uint64(stream), shape)
+    words = [counter & low, counter >> high, lane & low, lane >> high]
+    k0, k1 = seed & low, seed >> high
     with np.errstate(over="ignore"):
         for _ in range(10):
             product0 = np.uint64(0xD2511F53) * words[0]
@@ -179,8 +178,8 @@ def scan(x: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
 def matmul(a: Array, b: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
     with np.errstate(all="ignore"):
         if is_narrow(dtype):
-            return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(dtype)
-        return np.matmul(a, b)
+            return np.asarray(np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(dtype))
+        return np.asarray(np.matmul(a, b))
 
 
 def host_call(*operands: Array, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:

@@ -66,8 +66,9 @@ class Block:
         return op(MUL, cast(chosen, dtype), 2.0**-bits)
 
     def positive(self, dtype: dtypes.Dtype) -> Any:
-        """float32 or float64 in (0, 1], from the first words; the smallest is 2**-33 or 2**-65, which keeps
-        tails long.
+        """float32 or float64 in (0, 1], from the first words.
+
+        The smallest is 2**-33 or 2**-65, which keeps tails long.
         """
         if dtype == FLOAT64:
             return op(ADD, op(MUL, cast(self.long(0), FLOAT64), 2.0**-64), 2.0**-65)
@@ -80,9 +81,7 @@ class Block:
         return op(SHIFT_RIGHT, op(ADD, high, low), 32)
 
     def long_below(self, width: Any) -> Any:
-        """uint64 in [0, width), in the block's shape: the high long of 128 random bits times width, a
-        tensor.
-        """
+        """uint64 in [0, width), width a tensor: the top half of 128 random bits times it, in its shape."""
         high, low = self.shaped(self.long(0)), _high_product(self.shaped(self.long(2)), width)
         carry = cast(_graph.binary(LT, op(ADD, op(MUL, high, width), low), low, dtypes.bool_), UINT64)
         return op(ADD, _high_product(high, width), carry)

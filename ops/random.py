@@ -122,8 +122,8 @@ class Generator:
         size : int or tuple of int, optional
             The shape; None is 0-d.
         dtype : float dtype, optional
-            float32 by default. Multiples of 2**-24; of 2**-53 for float64, 2**-11 for float16 and 2**-8 for
-            bfloat16.
+            float32 by default. Values are multiples of 2**-24; of 2**-53 for float64, 2**-11 for float16 and
+            2**-8 for bfloat16.
 
         Returns
         -------
@@ -166,8 +166,8 @@ class Generator:
         Returns
         -------
         tensor
-            By Box and Muller, "A note on the generation of random normal deviates", 1958, each value from its
-            own block.
+            Each value from its own block, by Box and Muller, "A note on the generation of random normal
+            deviates", 1958.
         """
         kind = _float(dtype, "standard_normal")
         block = self._block(_shape(size, "standard_normal"))
@@ -262,8 +262,8 @@ class Generator:
         Returns
         -------
         tensor
-            No integer is likelier than another by more than 2**-32 of its probability, for ranges of 2**32
-            and more 2**-64.
+            No integer is likelier than another by more than 2**-32 of its probability; by 2**-64 for ranges
+            of 2**32 and more.
 
         Raises
         ------

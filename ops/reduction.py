@@ -1,8 +1,9 @@
-"""Reductions over any axes, and accumulations along one."""
+"""Reductions over axes: sums, products, extremes and their positions, truth, means and spreads."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from math import prod as product
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from . import _graph, dtypes
 from . import primitives as p
 from .arguments import Axes, Shape, Tensor, as_axes, as_axis, as_tensor, cast, number
-from .dtypes import Dtype, is_float
+from .dtypes import Dtype, is_float, is_narrow
 from .elementwise import binary, deliver, select, unary
 from .errors import ArgumentError, DtypeError, ShapeError
 from .parts import diagonal
@@ -68,33 +69,6 @@ def wide_sum(dtype: Dtype) -> Dtype:
     return dtypes.uint64 if dtype.kind == "u" else dtype
 
 
-def _accumulating(
-    name: str,
-    how: str,
-    identity: int,
-    x: Any,
-    axis: Axes,
-    dtype: Any,
-    out: Any,
-    keepdims: bool,
-    initial: Any,
-    where: Any,
-) -> Any:
-    x = as_tensor(x, name)
-    axes = as_axes(axis, x.ndim, name)
-    x = cast(x, wide_sum(x.dtype) if dtype is None else dtypes.as_dtype(dtype, name))
-    if x.dtype == BOOL:
-        how, identity = ("or" if how == "add" else "and"), bool(identity)
-    x = _masked(x, where, identity, name)
-    if 0 in x.shape and _count(x.shape, axes) == 0:
-        result = _constant(x.shape, axes, keepdims, identity, x.dtype)
-    else:
-        result = reduced(x, how, axes, keepdims)
-    if initial is not None and initial != identity:
-        result = binary(p.ADD if how == "add" else p.MUL, result, initial)
-    return deliver(result, out, name)
-
-
 _SUM = """
 
     Parameters
@@ -115,90 +89,66 @@ _SUM = """
     """
 
 
-@operation(np.sum, (np.add, "reduce"), method=True, cases=_WITH_EMPTY, domain=(0, 4), ulp=4)
-def sum(
-    x: Any,
-    /,
-    axis: Axes = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Tensor:
-    """The sum of elements over axes; 0 of none."""
-    return _accumulating("sum", "add", 0, x, axis, dtype, out, keepdims, initial, where)
+def _accumulation(
+    name: str, how: str, of_bools: str, identity: int, numpy: tuple[Any, ...], line: str, **declaration: Any
+) -> Callable[..., Tensor]:
+    """Declare a sum or product under its name; `how` and `of_bools` are what REDUCE does."""
+
+    def function(
+        x: Any,
+        /,
+        axis: Axes = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Tensor:
+        x = as_tensor(x, name)
+        axes = as_axes(axis, x.ndim, name)
+        x = cast(x, wide_sum(x.dtype) if dtype is None else dtypes.as_dtype(dtype, name))
+        steps, nothing = (of_bools, bool(identity)) if x.dtype == BOOL else (how, identity)
+        x = _masked(x, where, nothing, name)
+        if 0 in x.shape and _count(x.shape, axes) == 0:
+            result = _constant(x.shape, axes, keepdims, nothing, x.dtype)
+        else:
+            result = reduced(x, steps, axes, keepdims)
+        if initial is not None and initial != nothing:
+            result = binary(p.ADD if how == "add" else p.MUL, result, initial)
+        return deliver(result, out, name)
+
+    return _entered(function, name, line + _SUM, numpy, cases=_WITH_EMPTY, **declaration)
 
 
-@operation(np.prod, (np.multiply, "reduce"), method=True, cases=_WITH_EMPTY, domain=(0.5, 1.5), ulp=16)
-def prod(
-    x: Any,
-    /,
-    axis: Axes = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Tensor:
-    """The product of elements over axes; 1 of none."""
-    return _accumulating("prod", "mul", 1, x, axis, dtype, out, keepdims, initial, where)
+def _entered(
+    function: Callable[..., Tensor], name: str, doc: str, numpy: tuple[Any, ...], **declaration: Any
+) -> Callable[..., Tensor]:
+    """Enter a function made for one name into the table."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return operation(*numpy, method=True, **declaration)(function)
 
 
-for _function in (sum, prod):
-    _function.__doc__ = (_function.__doc__ or "") + _SUM
-
-
-def _extreme(
-    name: str, primitive: p.Primitive, x: Any, axis: Axes, out: Any, keepdims: bool, initial: Any, where: Any
-) -> Any:
-    x = as_tensor(x, name)
-    axes = as_axes(axis, x.ndim, name)
-    if where is not True:
-        if initial is None:
-            raise ArgumentError(
-                f"[{name}] expected initial where a mask is given, given none: a {name} has no identity"
-            )
-        x = select(cast(as_tensor(where, name), BOOL), x, cast(as_tensor(initial, name), x.dtype))
-    if 0 in x.shape and _count(x.shape, axes) == 0:
-        if initial is None:
-            raise ArgumentError(
-                f"[{name}] expected elements along axis {axis}, given shape {x.shape}: "
-                f"there is no {name} of none"
-            )
-        return deliver(_constant(x.shape, axes, keepdims, initial, x.dtype), out, name)
-    result = reduced(x, primitive.name, axes, keepdims)
-    if initial is not None:
-        result = cast(binary(primitive, result, initial), x.dtype)
-    return deliver(result, out, name)
-
-
-@operation(np.max, (np.maximum, "reduce"), method=True, aliases=("amax",), cases=_CASES)
-def max(
-    x: Any,
-    /,
-    axis: Axes = None,
-    out: Any = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Tensor:
-    """The largest element over axes; NaN where there is one."""
-    return _extreme("max", p.MAX, x, axis, out, keepdims, initial, where)
-
-
-@operation(np.min, (np.minimum, "reduce"), method=True, aliases=("amin",), cases=_CASES)
-def min(
-    x: Any,
-    /,
-    axis: Axes = None,
-    out: Any = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Tensor:
-    """The smallest element over axes; NaN where there is one."""
-    return _extreme("min", p.MIN, x, axis, out, keepdims, initial, where)
+sum = _accumulation(
+    "sum",
+    "add",
+    "or",
+    0,
+    (np.sum, (np.add, "reduce")),
+    "The sum of elements over axes; 0 of none.",
+    domain=(0, 4),
+    ulp=4,
+)
+prod = _accumulation(
+    "prod",
+    "mul",
+    "and",
+    1,
+    (np.prod, (np.multiply, "reduce")),
+    "The product of elements over axes; 1 of none.",
+    domain=(0.5, 1.5),
+    ulp=16,
+)
 
 
 _EXTREME = """
@@ -221,8 +171,49 @@ _EXTREME = """
     ArgumentError
         Where there are no elements and no `initial`.
     """
-for _function in (max, min):  # type: ignore[assignment]
-    _function.__doc__ = (_function.__doc__ or "") + _EXTREME
+
+
+def _extremum(name: str, primitive: p.Primitive, numpy: tuple[Any, ...], line: str) -> Callable[..., Tensor]:
+    """Declare the reduction to an extreme element under its name."""
+
+    def function(
+        x: Any,
+        /,
+        axis: Axes = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Tensor:
+        x = as_tensor(x, name)
+        axes = as_axes(axis, x.ndim, name)
+        if where is not True:
+            if initial is None:
+                raise ArgumentError(
+                    f"[{name}] expected initial where a mask is given, given none: a {name} has no identity"
+                )
+            x = select(cast(as_tensor(where, name), BOOL), x, cast(as_tensor(initial, name), x.dtype))
+        if 0 in x.shape and _count(x.shape, axes) == 0:
+            if initial is None:
+                raise ArgumentError(
+                    f"[{name}] expected elements along axis {axis}, given shape {x.shape}: "
+                    f"there is no {name} of none"
+                )
+            return deliver(_constant(x.shape, axes, keepdims, initial, x.dtype), out, name)
+        result = reduced(x, primitive.name, axes, keepdims)
+        if initial is not None:
+            result = cast(binary(primitive, result, initial), x.dtype)
+        return deliver(result, out, name)
+
+    return _entered(function, name, line + _EXTREME, numpy, aliases=(f"a{name}",), cases=_CASES)
+
+
+max = _extremum(
+    "max", p.MAX, (np.max, (np.maximum, "reduce")), "The largest element over axes; NaN where there is one."
+)
+min = _extremum(
+    "min", p.MIN, (np.min, (np.minimum, "reduce")), "The smallest element over axes; NaN where there is one."
+)
 
 
 @operation(np.ptp, cases=_CASES, dtypes="iuf")
@@ -322,7 +313,7 @@ def _mean_dtypes(x: Any, dtype: Any, name: str) -> tuple[Dtype, Dtype]:
     result = dtypes.floating(x.dtype) if dtype is None else dtypes.as_dtype(dtype, name)
     if not is_float(result):
         raise DtypeError(f"[{name}] expected a float dtype, given {result.name}")
-    if result.itemsize == 2:
+    if is_narrow(result):
         return dtypes.float32, result
     wide = not is_float(x.dtype) and x.dtype.itemsize >= 4
     return (dtypes.float64 if wide else result), result
@@ -420,46 +411,30 @@ _SPREAD = """
 _SPREADS = (*_CASES, case((3, 5), axis=1, ddof=1))
 
 
-@operation(np.var, method=True, cases=_SPREADS, ulp=32, slack=64, dtypes="biuf")
-def var(
-    x: Any,
-    /,
-    axis: Axes = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
-) -> Tensor:
-    """The variance over axes: the mean of squared distances from the mean."""
-    ddof = ddof if correction is None else correction
-    return deliver(variance("var", x, axis, dtype, ddof, keepdims, where, mean, False), out, "var")
+def _spread(name: str, root: bool, numpy: Any, line: str) -> Callable[..., Tensor]:
+    """Declare a measure of spread under its name."""
+
+    def function(
+        x: Any,
+        /,
+        axis: Axes = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        mean: Any = None,
+        correction: Any = None,
+    ) -> Tensor:
+        ddof = ddof if correction is None else correction
+        return deliver(variance(name, x, axis, dtype, ddof, keepdims, where, mean, root), out, name)
+
+    return _entered(function, name, line + _SPREAD, (numpy,), cases=_SPREADS, ulp=32, slack=64, dtypes="biuf")
 
 
-@operation(np.std, method=True, cases=_SPREADS, ulp=32, slack=64, dtypes="biuf")
-def std(
-    x: Any,
-    /,
-    axis: Axes = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
-) -> Tensor:
-    """The standard deviation over axes: the square root of `var`."""
-    ddof = ddof if correction is None else correction
-    return deliver(variance("std", x, axis, dtype, ddof, keepdims, where, mean, True), out, "std")
-
-
-for _function in (var, std):  # type: ignore[assignment]
-    _function.__doc__ = (_function.__doc__ or "") + _SPREAD
+var = _spread("var", False, np.var, "The variance over axes: the mean of squared distances from the mean.")
+std = _spread("std", True, np.std, "The standard deviation over axes: the square root of `var`.")
 
 
 @operation(np.average, cases=(case((3, 5)), case((3, 5), axis=0)), domain=(0, 4), ulp=4)
@@ -522,7 +497,7 @@ def logsumexp(x: Any, /, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """
     x = as_tensor(x, "logsumexp")
     x = cast(x, dtypes.floating(x.dtype))
-    if x.dtype.itemsize == 2:  # the steps would round too often
+    if is_narrow(x.dtype):  # the steps would round too often
         return cast(logsumexp(cast(x, dtypes.float32), axis, keepdims), x.dtype)
     axes = as_axes(axis, x.ndim, "logsumexp")
     if _count(x.shape, axes) == 0:

@@ -28,7 +28,7 @@ follow
   function of ``numpy`` unless given) over `dtypes`, within `ulp` units in the last place (0: bit for bit);
 * ``public=False`` keeps a function out of the namespace ``pyasc`` (a method alone); ``namespace="random"``
   puts it into ``pyasc.random``;
-* ``gradient`` is the rule of reverse-mode differentiation, once there are gradients.
+* ``gradient`` is the place of the rule of reverse-mode differentiation; no operation has one yet.
 
 The arguments in front of a call are the operands: shapes in a `Case` become random arrays of the dtype under
 test with values in `domain`; a NumPy array in a `Case` is handed over as it is (an index array, say).
@@ -101,8 +101,8 @@ class Operation:
     domain : tuple of float
         The range from which tests draw floats, ends included.
     ulp : float
-        What tests allow against the reference, in units in the last place of the result's dtype; 0 is equal
-        bits.
+        What tests allow against the reference, in units in the last place of the result's dtype;
+        0 is equal bits.
     slack : float
         What they allow besides, where terms cancel, in units of the dtype's epsilon.
     """

@@ -30,8 +30,8 @@ TensorBase = _graph.TensorBase
 def astype(x: Any, dtype: Any, /, casting: str = "unsafe", copy: bool = True) -> Tensor:
     """Cast to a dtype.
 
-    A float becomes an integer without its fraction; out of the integer's range it becomes the nearest end of
-    the range, and NaN becomes 0.
+    A float becomes an integer without its fraction; out of the integer's range it becomes the nearest end
+    of the range, and NaN becomes 0.
 
     Parameters
     ----------

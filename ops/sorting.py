@@ -11,7 +11,7 @@ from .arguments import as_axis, as_int, as_tensor, as_tensors, cast
 from .errors import ArgumentError, IndexOutOfBounds, ShapeError
 from .indexing import INT64
 from .registry import case, operation
-from .view import ravel
+from .view import reshape_to
 
 Array = host.Array
 _KINDS = (None, "quicksort", "stable", "mergesort", "heapsort")
@@ -27,7 +27,7 @@ def _ordered(
         )
     x = as_tensor(x, operation)
     if axis is None:
-        return ravel(x), 0, bool(stable) or kind in ("stable", "mergesort")
+        return reshape_to(x, (x.size,)), 0, bool(stable) or kind in ("stable", "mergesort")
     return x, as_axis(axis, x.ndim, operation), bool(stable) or kind in ("stable", "mergesort")
 
 
@@ -135,8 +135,7 @@ def argsort_on_host(x: Array, axis: int, descending: bool, stable: bool) -> Arra
 
 @operation(np.partition)
 def partition(x: Any, kth: int | tuple[int, ...], axis: int | None = -1) -> Any:
-    """A copy in which the k-th element is in its sorted place, nothing after it less and nothing before it
-    greater.
+    """A copy with the k-th element in its sorted place, nothing after it less, nothing before it greater.
 
     Parameters
     ----------
@@ -330,8 +329,7 @@ def unique(
     ----------
     x : array-like
     return_index, return_inverse, return_counts : bool
-        Also return, as int64, where each first stands, where each element of x went, and how often each
-        occurs.
+        Also return, as int64, where each first stands, where each element of x went, how often each occurs.
     axis : int, optional
         Distinct slices along an axis in place of elements.
     equal_nan : bool
@@ -376,9 +374,7 @@ def unique_inverse(x: Any) -> UniqueInverse:
 
 @operation(np.unique_all, cases=(case((4, 5)),))
 def unique_all(x: Any) -> UniqueAll:
-    """The distinct elements, where each first stands, which of them each element is, and how often each
-    occurs. A sync point.
-    """
+    """The distinct elements, where each first stands, which each element is, and counts. A sync point."""
     options = {"return_index": True, "return_inverse": True, "return_counts": True, "equal_nan": False}
     return UniqueAll(*_distinct(x, "unique_all", **options))
 

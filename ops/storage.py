@@ -6,6 +6,7 @@ UPDATE node, so that what was recorded before keeps reading the version it was r
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from . import _graph, dtypes
@@ -15,6 +16,7 @@ from .primitives import CAST, FULL, UPDATE, Kind
 Shape = tuple[int, ...]
 
 
+@lru_cache(8192)
 def contiguous_strides(shape: Shape) -> Shape:
     """The strides of C order, in elements."""
     strides = [1] * len(shape)

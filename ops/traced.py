@@ -20,8 +20,7 @@ class TracedNumber:
     As an operand of a tensor it stays an argument: the SCALAR nodes recorded for it are kept in `nodes`, so
     that the trace can be replayed with another number. Whatever else looks at its value (a comparison,
     arithmetic, a loop bound) sets `observed`: the trace then holds for this number only. Its ``__class__`` is
-    the number's, which is how operations learn the type without looking at the value; ``isinstance`` goes by
-    it too.
+    the number's: by it operations, and ``isinstance``, learn the type without looking at the value.
     """
 
     __slots__ = ("nodes", "observed", "value")
@@ -75,15 +74,18 @@ def _binary(function: Callable[..., Any], reflected: bool = False) -> Callable[.
     return method
 
 
-for _function in (bool, int, float, hash, repr, str, format, abs, round):
-    setattr(TracedNumber, f"__{_function.__name__}__", _unary(_function))
-for _function in (operator.index, operator.neg, operator.pos, operator.invert, trunc, floor, ceil):
+_OPERATORS: dict[str, Callable[..., Any]] = {**vars(operator), "divmod": divmod}
+_CONVERSIONS: tuple[Callable[..., Any], ...] = (
+    *(bool, int, float, hash, repr, str, format, abs, round, trunc, floor, ceil),
+    *(operator.index, operator.neg, operator.pos, operator.invert),
+)
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow")
+
+for _function in _CONVERSIONS:
     setattr(TracedNumber, f"__{_function.__name__}__", _unary(_function))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(TracedNumber, f"__{_name}__", _binary(getattr(operator, _name)))
-for _name in "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift".split():
+    setattr(TracedNumber, f"__{_name}__", _binary(_OPERATORS[_name]))
+for _name in (*_ARITHMETIC, "and_", "or_", "xor", "lshift", "rshift"):
     _stem = _name.rstrip("_")
-    setattr(TracedNumber, f"__{_stem}__", _binary(getattr(operator, _name)))
-    setattr(TracedNumber, f"__r{_stem}__", _binary(getattr(operator, _name), reflected=True))
-TracedNumber.__divmod__ = _binary(divmod)  # type: ignore[attr-defined]
-TracedNumber.__rdivmod__ = _binary(divmod, reflected=True)  # type: ignore[attr-defined]
+    setattr(TracedNumber, f"__{_stem}__", _binary(_OPERATORS[_name]))
+    setattr(TracedNumber, f"__r{_stem}__", _binary(_OPERATORS[_name], reflected=True))

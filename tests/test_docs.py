@@ -1,4 +1,4 @@
-"""The documentation is what the code says: a current API page, examples that run, links that lead somewhere."""
+"""The documentation is what the code says: the API page is current, examples run, links lead somewhere."""
 
 from __future__ import annotations
 

@@ -131,6 +131,59 @@ def test_numpy_out() -> None:
         np.add.at(x, [0], 1)
 
 
+INTS = np.arange(3)
+CASTS: list[tuple[Any, Any]] = [
+    (lambda x: np.add(x, 1.5, casting="no"), TypeError),
+    (lambda x: np.add(x, 1.5, casting="unsafe"), [1.5, 2.5, 3.5]),
+    (lambda x: np.add(x, x, casting="no"), [0, 2, 4]),
+    (lambda x: np.add(x, 1, casting="equiv"), [1, 2, 3]),
+    (lambda x: np.multiply.outer(x, x.astype("int32"), casting="no"), TypeError),
+    (lambda x: np.matmul(x, x.astype("int32"), casting="no"), TypeError),
+    (lambda x: np.matmul(x, x.astype("int32"), casting="safe"), 5),
+    (lambda x: np.multiply(x, 1.5, out=x, casting="unsafe"), [0, 1, 3]),
+    (lambda x: np.multiply(x, 1.5, out=x, where=x > 1, casting="unsafe"), [0, 1, 3]),
+    (lambda x: np.multiply(x, 1.5, out=x), TypeError),
+    (lambda x: np.add(x, x, out=np.zeros(3, np.int16), casting="unsafe"), [0, 2, 4]),
+    (lambda x: np.add(x, x, out=np.zeros(3, np.int16), casting="safe"), TypeError),
+    (lambda x: np.add(x, 1, order="F", subok=False), [1, 2, 3]),
+    (lambda x: np.add(x, 1, signature="ll->l"), NotImplementedError),
+]
+
+
+@pytest.mark.parametrize(("call", "expected"), CASTS)
+def test_numpy_casting(call: Any, expected: Any) -> None:
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            call(pyasc.array(INTS))
+        if expected is TypeError:
+            with pytest.raises(TypeError):  # NumPy agrees
+                call(INTS.copy())
+    else:
+        assert np.asarray(call(pyasc.array(INTS))).tolist() == expected
+
+
+def test_out_must_be_a_tensor() -> None:
+    x = pyasc.arange(6.0)
+    for call in (pyasc.sum, pyasc.cumsum, pyasc.sin, pyasc.median, pyasc.var):
+        with pytest.raises(TypeError, match=rf"\[{call.__name__}\] expected a tensor for out, given ndarray"):
+            call(x, out=np.zeros(()))
+
+
+def test_the_memory_limit_is_one_setting() -> None:
+    try:
+        pyasc.set_memory_limit(2**40)
+        assert pyasc.config.memory_limit == pyasc.memory_stats()["limit"] == 2**40
+        with pyasc.config.override(memory_limit=2**41):
+            assert pyasc.memory_stats()["limit"] == 2**41
+        assert pyasc.memory_stats()["limit"] == 2**40
+        for wrong, kind in ((-1, ValueError), (1.5, TypeError)):
+            with pytest.raises(kind):
+                pyasc.set_memory_limit(wrong)
+    finally:
+        pyasc.set_memory_limit(0)
+    assert pyasc.config.memory_limit == pyasc.memory_stats()["limit"] == 0
+
+
 def test_config() -> None:
     config = pyasc.config
     assert config.promotion == "pyasc"

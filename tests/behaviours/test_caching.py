@@ -130,6 +130,22 @@ def test_a_changed_option_is_another_kernel() -> None:
     np.testing.assert_array_equal(np.asarray(pyasc.array(a) * 3 + 1), exact)
 
 
+def test_another_chip_or_generator_is_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code made for another processor, or by another version of the generator, is not run."""
+    from pyasc.lazy import evaluate
+
+    x = pyasc.ones(83)
+    pyasc.sync(x * 1.5 + x)
+    pyasc.clear_cache(memory=True, disk=False)
+    before = pyasc.cache_stats()["compiles"]
+    pyasc.sync(x * 1.5 + x)
+    assert pyasc.cache_stats()["compiles"] == before
+    pyasc.clear_cache(memory=True, disk=False)
+    monkeypatch.setattr(type(evaluate.backend()), "fingerprint", lambda self: "another chip")
+    pyasc.sync(x * 1.5 + x)
+    assert pyasc.cache_stats()["compiles"] > before
+
+
 def test_clear_cache() -> None:
     x = pyasc.ones(77)
     pyasc.sync(x * 2.5 - 0.5)

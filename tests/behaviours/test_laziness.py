@@ -144,6 +144,17 @@ def test_print_shows_values() -> None:
     assert "float32" in repr(pyasc.ones(2) + 1)
 
 
+def test_a_byte_budget_evaluates_by_itself() -> None:
+    """Results that pile up unread are evaluated before they would fill the memory."""
+    with pyasc.config.override(max_pending_bytes=8 * MIB):
+        kept = []
+        for k in range(64):
+            kept.append(pyasc.full(MIB // 4, float(k)) + 1)
+            assert pyasc.memory_stats()["pending"] < 64
+        for k, x in enumerate(kept):
+            assert float(x[0]) == k + 1
+
+
 def test_dead_nodes_are_not_run() -> None:
     x = pyasc.ones((64, 64))
     wanted = x + 1
@@ -263,9 +274,10 @@ def test_writing_to_what_was_handed_out_does_not_change_the_tensor() -> None:
     same(x, np.arange(6))
 
 
-def test_an_array_copied_in_is_not_followed() -> None:
+@pytest.mark.parametrize("take_in", [pyasc.array, pyasc.asarray, pyasc.from_dlpack])
+def test_an_array_copied_in_is_not_followed(take_in: Any) -> None:
     a = np.arange(6)
-    x = pyasc.array(a)
+    x = take_in(a)
     late = x + 1
     a[...] = -1
     same(x, np.arange(6))

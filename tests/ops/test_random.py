@@ -246,3 +246,10 @@ def test_errors(mistake: Mistakes) -> None:
         rng.bernoulli(2)
     with mistake(TypeError, "[shuffle]", "ndarray"):
         rng.shuffle(np.arange(3))
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: pa.random.uniform(0, 255, 100), lambda: pa.random.normal(3, 2, 100)]
+)
+def test_numbers_for_parameters_need_no_kernel_of_their_own(draw: Callable[[], Any]) -> None:
+    assert len(pa.explain(draw()).kernels) == 1

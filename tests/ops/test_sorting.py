@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pyasc as pa
+from pyasc.ops.host import host_function
 
 Mistakes = Callable[..., AbstractContextManager[Any]]
 RNG = np.random.default_rng(0)
@@ -143,3 +144,11 @@ def test_errors(mistake: Mistakes) -> None:
         pa.bincount(pa.asarray([1, -1]))
     with mistake(TypeError, "[bincount]", "float32"):
         pa.bincount(x)
+
+
+def test_a_host_function_has_a_name_of_its_own() -> None:
+    def sort_on_host(x: Any) -> Any:
+        return x
+
+    with pytest.raises(ValueError, match="'sort_on_host' is declared twice"):
+        host_function(sort_on_host)
