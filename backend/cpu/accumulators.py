@@ -10,7 +10,7 @@ from . import primitives
 from .constants import i64, zero
 from .emitter import Emitter
 from .nest import Nest, Scope
-from .passes import state_dtypes
+from .passes import block_dtype, state_dtypes
 
 # Elements taken into one accumulator before it is set aside and a new one begun. It keeps long float32 sums
 # accurate, and exact as long as every partial sum is an integer below 2**24.
@@ -32,40 +32,48 @@ class Accumulator:
         self.source = body[self.arg].dtype
         self.dtypes = state_dtypes(nest.kernel, reduce)
         self.dtype = self.dtypes[0]
+        self.block_dtype = self.dtype if len(self.dtypes) > 1 else block_dtype(nest.kernel, reduce)
         self.positions = len(self.dtypes) > 1
 
     @property
     def parts(self) -> int:
         return len(self.dtypes)
 
-    def identity(self) -> list[ir.Value]:
-        """The state before the first element."""
+    def identity(self, block: bool = False) -> list[ir.Value]:
+        """The state before the first element, or before the first of a block."""
         how = {"argmax": "max", "argmin": "min"}.get(self.how, self.how)
-        value = self.nest.constant(primitives.reduce_identity(how, self.dtype), self.dtype)
+        dtype = self.block_dtype if block else self.dtype
+        value = self.nest.constant(primitives.reduce_identity(how, dtype), dtype)
         if not self.positions:
             return [value]
         return [value, self.nest.splat(NOWHERE)]
 
     def step(self, scope: Scope, state: Sequence[ir.Value], position: ir.Value | None) -> list[ir.Value]:
-        """Take in the next element of the lanes in range."""
+        """Take the next element of the lanes in range into the state of a block."""
         nest, b = self.nest, self.nest.b
         value = scope.env[self.arg]
-        if self.dtype != self.source:
-            value = nest.primitive(scope, "cast", self.dtype, [value], [self.source])
+        if self.block_dtype != self.source:
+            value = nest.primitive(scope, "cast", self.block_dtype, [value], [self.source])
         if scope.mask is not None:
-            value = b.select(scope.mask, value, self.identity()[0])
+            value = b.select(scope.mask, value, self.identity(block=True)[0])
         if not self.positions:
-            return [primitives.combine(nest.emitter, self.how, state[0], value, self.dtype)]
+            return [primitives.combine(nest.emitter, self.how, state[0], value, self.block_dtype)]
         better = self._better(value, state[0])
         return [b.select(better, value, state[0]), b.select(better, position, state[1])]
 
     def merge(
         self, x: Sequence[ir.Value], y: Sequence[ir.Value], emitter: Emitter | None = None
     ) -> list[ir.Value]:
-        """The state of both; of equals the smaller position."""
+        """The state of both, in the dtype of the first; of equals the smaller position."""
         b = self.nest.b
         if not self.positions:
-            return [primitives.combine(emitter or self.nest.emitter, self.how, x[0], y[0], self.dtype)]
+            (old,), (new,) = x, y
+            dtype = self.block_dtype
+            if self.block_dtype != self.dtype and isinstance(old.type.element, ir.DoubleType):
+                dtype = self.dtype
+                if old.type != new.type:
+                    new = b.fpext(new, old.type)
+            return [primitives.combine(emitter or self.nest.emitter, self.how, old, new, dtype)]
         earlier = b.icmp_signed("<", y[1], x[1])
         tie = b.not_(b.or_(self._better(x[0], y[0]), self._better(y[0], x[0])))
         take = b.or_(self._better(y[0], x[0]), b.and_(tie, earlier))
@@ -118,8 +126,8 @@ class States:
     def positions(self) -> bool:
         return any(a.positions for a in self.accumulators)
 
-    def identity(self) -> list[ir.Value]:
-        return [v for a in self.accumulators for v in a.identity()]
+    def identity(self, block: bool = False) -> list[ir.Value]:
+        return [v for a in self.accumulators for v in a.identity(block)]
 
     def split(self, flat: Sequence[ir.Value]) -> list[Sequence[ir.Value]]:
         result = []
@@ -153,8 +161,12 @@ def accumulate(
     within: tuple[ir.Value, ir.Value],
     carried: Sequence[Sequence[ir.Value]],
     body: Callable[[ir.Value, list[list[ir.Value]]], list[list[ir.Value]]],
+    innermost: bool,
 ) -> list[list[ir.Value]]:
-    """A loop along a reduced axis that carries some states, in blocks that begin from fresh ones."""
+    """A loop along a reduced axis that carries some states, in blocks that begin from fresh ones.
+
+    The body of the innermost loop takes single elements into them.
+    """
     start, stop = within
     if not states.reduces:
         with nest.loop(start, stop, i64(1)) as loop:
@@ -163,7 +175,7 @@ def accumulate(
     flat = [v for state in carried for v in state]
     with nest.loop(start, stop, i64(BLOCK), flat) as blocks:
         end = nest.minimum(nest.b.add(blocks.index, i64(BLOCK)), stop)
-        fresh = [v for _ in carried for v in states.identity()]
+        fresh = [v for _ in carried for v in states.identity(innermost)]
         with nest.loop(blocks.index, end, i64(1), fresh) as loop:
             loop.next = [v for state in body(loop.index, regroup(loop.values, carried)) for v in state]
         merged = zip(regroup(blocks.values, carried), regroup(loop.values, carried), strict=True)

@@ -64,7 +64,9 @@ class ColumnPass:
                 return self._level(inside, depth + 1, states)
             return self._innermost(inside, states)
 
-        return accumulate(nest, self.states, self.part.get(axis, (i64(0), nest.extent(axis))), states, body)
+        within = self.part.get(axis, (i64(0), nest.extent(axis)))
+        innermost = depth + 1 == len(self.reduced_axes)
+        return accumulate(nest, self.states, within, states, body, innermost)
 
     def _innermost(self, scopes: list[Scope], states: list[list[ir.Value]]) -> list[list[ir.Value]]:
         nest, body = self.nest, self.nest.kernel.body

@@ -15,7 +15,7 @@ from .analysis import Analysis
 Dtype = np.dtype[Any]
 INT64 = np.dtype(np.int64)
 UINT8 = np.dtype(np.uint8)
-FLOAT32 = np.dtype(np.float32)
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 # A value is kept between two passes over a row if computing it takes more additions than this.
 KEEP_COST = 6.0
@@ -110,12 +110,24 @@ class Passes:
         return [n for n, computed in self.kept.items() if computed == s]
 
 
+def block_dtype(kernel: Kernel, reduce: int) -> Dtype:
+    """The dtype in which the elements of a block are accumulated.
+
+    Blocks are short, so that float32 does; what blocks give is summed in float64, or the error of a long sum
+    would grow with its length.
+    """
+    dtype = kernel.body[kernel.body[reduce].args[0]].dtype
+    return FLOAT32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
+
+
 def state_dtypes(kernel: Kernel, reduce: int) -> tuple[Dtype, ...]:
     """The dtypes of the parts of a reduction's state: the value, and of argmax and argmin its position."""
     instr = kernel.body[reduce]
     dtype = kernel.body[instr.args[0]].dtype
     positions = instr.attrs[0] in ("argmax", "argmin")
-    if dtype.itemsize == 2 and dtype.kind in "fV":
+    if instr.attrs[0] == "add" and block_dtype(kernel, reduce) == FLOAT32:
+        dtype = FLOAT64
+    elif dtype.itemsize == 2 and dtype.kind in "fV":
         dtype = FLOAT32
     elif dtype.kind == "b" and positions:
         dtype = UINT8

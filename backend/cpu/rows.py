@@ -71,7 +71,7 @@ class RowPass:
             nest.emit([inside], self.at[depth])
             return [self._level(inside, depth + 1, states[0])]
 
-        return accumulate(nest, self.states, self._range(axis), [state], body)[0]
+        return accumulate(nest, self.states, self._range(axis), [state], body, innermost=False)[0]
 
     def _lanes(self, scope: Scope, state: Sequence[ir.Value]) -> list[ir.Value]:
         """The loop over the lane axis, in blocks with accumulators of their own."""
@@ -89,7 +89,7 @@ class RowPass:
         block = width * vectors * BLOCK
         with nest.loop(start, stop, i64(block), state) as loop:
             end = nest.minimum(b.add(loop.index, i64(block)), stop)
-            fresh = [states.identity() for _ in range(vectors)]
+            fresh = [states.identity(block=True) for _ in range(vectors)]
             partial = self._block(scope, loop.index, end, fresh)
             while len(partial) > 1:
                 pairs = [states.merge(*partial[k : k + 2]) for k in range(0, len(partial) - 1, 2)]
