@@ -133,6 +133,7 @@ def set_shape_error(cls: type[Exception]) -> None:
 
 def log_writes(log: list[tuple[Any, Node]] | None) -> None:
     """Append (tensor, the node that was replaced) to a list for each write of this thread; None: no more."""
+
 def live_tensors() -> list[Any]:
     """Every tensor alive, oldest first."""
 

@@ -17,14 +17,11 @@ from .reduction import sum, wide_sum
 from .registry import case, operation
 from .storage import copy
 from .traced import is_number
-from .view import broadcast_to, narrowed, ravel, reshape_to
+from .view import along, broadcast_to, narrowed, reshape_to
 
 
 def _scan(name: str, how: str, x: Any, axis: int | None, dtype: Any, out: Any) -> Any:
-    x = as_tensor(x, name)
-    if axis is None:
-        x, axis = ravel(x), 0
-    k = as_axis(axis, x.ndim, name)
+    x, k = along(as_tensor(x, name), axis, name)
     if how in ("add", "mul"):
         x = cast(x, wide_sum(x.dtype) if dtype is None else dtypes.as_dtype(dtype, name))
     result = (
@@ -35,7 +32,7 @@ def _scan(name: str, how: str, x: Any, axis: int | None, dtype: Any, out: Any) -
     return deliver(result, out, name)
 
 
-_SCANS = (case((3, 5)), case((3, 5), axis=0), case((3, 5), axis=-1))
+_SCANS = (case((3, 5)), case((3, 5), axis=0), case((3, 5), axis=-1), case((), axis=0))
 
 
 @operation(np.cumsum, (np.add, "accumulate"), method=True, cases=_SCANS, domain=(0, 4), ulp=16)
@@ -56,13 +53,13 @@ def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = No
     return _scan("cumprod", "mul", x, axis, dtype, out)
 
 
-@operation((np.maximum, "accumulate"), cases=_SCANS[1:], reference=np.maximum.accumulate, dtypes="iuf")
+@operation((np.maximum, "accumulate"), cases=_SCANS[1:3], reference=np.maximum.accumulate, dtypes="iuf")
 def cummax(x: Any, /, axis: int = 0, out: Any = None) -> Tensor:
     """The largest of the elements up to each position along an axis."""
     return _scan("cummax", "max", x, axis, None, out)
 
 
-@operation((np.minimum, "accumulate"), cases=_SCANS[1:], reference=np.minimum.accumulate, dtypes="iuf")
+@operation((np.minimum, "accumulate"), cases=_SCANS[1:3], reference=np.minimum.accumulate, dtypes="iuf")
 def cummin(x: Any, /, axis: int = 0, out: Any = None) -> Tensor:
     """The smallest of the elements up to each position along an axis."""
     return _scan("cummin", "min", x, axis, None, out)
@@ -71,14 +68,14 @@ def cummin(x: Any, /, axis: int = 0, out: Any = None) -> Tensor:
 def _cumulative(name: str, how: str, x: Any, axis: int | None, dtype: Any, start: int | None) -> Any:
     x = as_tensor(x, name)
     if axis is None:
-        if x.ndim != 1:
+        if x.ndim > 1:
             raise ArgumentError(f"[{name}] expected an axis for a tensor of {x.ndim} dimensions, given none")
         axis = 0
     made = _scan(name, how, x, axis, dtype, None)
     if start is None:
         return made
-    k = as_axis(axis, x.ndim, name)
-    first = number(start, made.dtype, (*x.shape[:k], 1, *x.shape[k + 1 :]))
+    k = as_axis(axis, made.ndim, name)
+    first = number(start, made.dtype, (*made.shape[:k], 1, *made.shape[k + 1 :]))
     return concat([first, made], k)
 
 

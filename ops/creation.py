@@ -550,15 +550,20 @@ def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Tensor:
 
 @operation(
     np.meshgrid,
-    cases=(case((3,), (4,)), case((3,), (4,), (2,), indexing="ij"), case((3,), (4,), sparse=True)),
+    cases=(
+        case((3,), (4,)),
+        case((3,), (4,), (2,), indexing="ij"),
+        case((2, 2), (3,), ()),
+        case((3,), (4,), sparse=True),
+    ),
 )
 def meshgrid(*xs: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Tensor]:
     """Coordinates of a grid, one tensor for each axis.
 
     Parameters
     ----------
-    *xs : tensors of one axis
-        The coordinates along each axis.
+    *xs : tensors
+        The coordinates along each axis, in C order where they have several axes.
     copy : bool
         False gives views that must not be written to.
     sparse : bool
@@ -570,10 +575,6 @@ def meshgrid(*xs: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         raise ArgumentError(f"[meshgrid] expected indexing 'xy' or 'ij', given {indexing!r}")
     tensors = [as_tensor(x, "meshgrid") for x in xs]
     rank = len(tensors)
-    if any(t.ndim > 1 for t in tensors):
-        raise ShapeError(
-            f"[meshgrid] expected tensors of one axis, given shapes {[t.shape for t in tensors]}"
-        )
     axes = list(range(rank))
     if indexing == "xy" and rank > 1:
         axes[0], axes[1] = 1, 0

@@ -83,10 +83,14 @@ def _expected(rule: Rule) -> str:
 
 def operand_dtype(entry: Operation, xs: tuple[Any, ...]) -> Dtype:
     """The dtype in which an operation computes on tensors and weak Python numbers."""
-    if dtypes.numpy_rules() and entry.numpy:
+    # What works on truth values takes any dtype as bool, whatever loop NumPy chooses.
+    if dtypes.numpy_rules() and entry.numpy and entry.rule is not TRUTH:
         ufunc = entry.numpy[0]
         if isinstance(ufunc, np.ufunc) and len(xs) == ufunc.nin:
-            given = tuple(x.__class__ if is_number(x) else x.dtype for x in xs)
+            # NumPy has no weak bools: True is an array of its dtype.
+            given = tuple(
+                (BOOL if x.__class__ is bool else x.__class__) if is_number(x) else x.dtype for x in xs
+            )
             if not all(isinstance(g, type) for g in given):
                 try:
                     return ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))[0]

@@ -102,6 +102,10 @@ class BackendError(PyascError, RuntimeError):
     """A backend could not compile or run a kernel."""
 
 
+class LinearAlgebraError(PyascError, np.linalg.LinAlgError):
+    """A matrix for which the result does not exist, such as the inverse of a singular one."""
+
+
 class TracingError(PyascError, RuntimeError):
     """A value was asked for while it is being traced."""
 

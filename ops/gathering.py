@@ -9,11 +9,11 @@ import numpy as np
 from . import _graph, dtypes, host, storage
 from .arguments import Shape, as_axis, as_tensor, broadcast_shapes, cast
 from .errors import ArgumentError, DtypeError, ShapeError
-from .indexing import INT64, along_axis, gathered, getitem, scatter, within, wrapped
+from .indexing import INT64, along_axis, counted, gathered, getitem, scatter, within
 from .primitives import GATHER, IOTA, MAX, MIN, REMAINDER
 from .registry import case, operation
 from .traced import is_number
-from .view import reshape_to
+from .view import along, reshape_to
 
 _INDICES = np.array([[0, 2, -1], [1, 1, 0]])
 
@@ -78,11 +78,7 @@ def take(x: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     IndexError
         Where an index is out of range and mode is ``"raise"``; pending indices are checked when computed.
     """
-    x = as_tensor(x, "take")
-    if axis is None:
-        x, axis = reshape_to(x, (x.size,)), 0
-    else:
-        axis = as_axis(axis, x.ndim, "take")
+    x, axis = along(as_tensor(x, "take"), axis, "take")
     index = _in_mode(_as_indices(indices, "take"), x.shape[axis], mode, "take")
     taken = getitem(x, (slice(None),) * axis + (index,))
     return taken if taken.base is None else storage.copy(taken)
@@ -122,7 +118,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
 
 def _index_along(x: Any, indices: Any, axis: int, operation: str) -> tuple[Shape, Shape, _graph.Node]:
     """Shape and strides of x broadcast against indices, and these counted from 0 in that shape."""
-    found = as_tensor(_as_indices(indices, operation), operation)
+    found = _as_indices(indices, operation)
     if found.ndim != x.ndim:
         raise ShapeError(f"[{operation}] expected indices of {x.ndim} dimensions, given shape {found.shape}")
     others = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
@@ -130,7 +126,7 @@ def _index_along(x: Any, indices: Any, axis: int, operation: str) -> tuple[Shape
     strides = tuple(
         0 if k != axis and n == 1 else s for k, (n, s) in enumerate(zip(x.shape, x.strides, strict=True))
     )
-    index = wrapped(found, x.shape[axis])
+    index = counted(found, axis, x.shape[axis], operation)
     return shape, strides, _graph.broadcast(index, shape)
 
 
@@ -154,7 +150,7 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> None:
         put(x, indices, values)
         return
     axis = as_axis(axis, x.ndim, "put_along_axis")
-    shape, strides, index = _index_along(x, indices, axis, "put_along_axis")
+    shape, strides, index = _index_along(x, host.settled(indices), axis, "put_along_axis")
     scatter(x, shape, along_axis(shape, strides, x.offset, index, axis), values, "put_along_axis")
 
 
@@ -174,8 +170,7 @@ def put(x: Any, indices: Any, values: Any, mode: str = "raise") -> None:
     """
     _check_target(x, "put")
     size = x.size
-    index = as_tensor(_in_mode(_as_indices(indices, "put"), size, mode, "put"), "put")
-    index = reshape_to(index, (index.size,))
+    index = _in_mode(_as_indices(host.settled(indices), "put"), size, mode, "put")
     if not is_number(values):
         values = as_tensor(values, "put")
         values = reshape_to(values, (values.size,))
@@ -183,7 +178,8 @@ def put(x: Any, indices: Any, values: Any, mode: str = "raise") -> None:
             raise ShapeError("[put] expected values to write, given none")
         values = _cycled(values, index.size)
     if index.size:
-        scatter(x, index.shape, within(x, wrapped(index, size)), values, "put")
+        flat = reshape_to(_graph.tensor(counted(index, 0, size, "put")), (index.size,))
+        scatter(x, flat.shape, within(x, flat.node), values, "put")
 
 
 def _cycled(values: Any, count: int) -> Any:
@@ -367,12 +363,12 @@ def index_add(x: Any, axis: int, indices: Any, values: Any) -> Any:
     """
     x = as_tensor(x, "index_add")
     axis = as_axis(axis, x.ndim, "index_add")
-    index = as_tensor(_as_indices(indices, "index_add"), "index_add")
+    index = _as_indices(indices, "index_add")
     values = cast(as_tensor(values, "index_add"), x.dtype)
     expected = (*x.shape[:axis], index.size, *x.shape[axis + 1 :])
     if index.ndim != 1 or broadcast_shapes("index_add", values.shape, expected) != expected:
         raise ShapeError(f"[index_add] expected values that broadcast to {expected}, given {values.shape}")
-    known = _graph.tensor(wrapped(index, x.shape[axis]))
+    known = _graph.tensor(counted(index, axis, x.shape[axis], "index_add"))
     return host.call("index_add_on_host", (x, known, values), x.shape, x.dtype, axis)
 
 

@@ -1,6 +1,6 @@
 """What crosses between tensors and the host's memory, and the host functions of HOST_CALL.
 
-The floor above installs the two crossings (`set_crossings`); operations use them without knowing the runtime.
+The floor above installs the crossings (`set_crossings`); operations use them without knowing the runtime.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ Function = TypeVar("Function", bound=Callable[..., Array])
 
 _upload: Callable[[Array], _graph.Node]
 _download: Callable[[Any], Array]
+_tracing: Callable[[], bool]
 
 
-def set_crossings(upload: Callable[[Array], _graph.Node], download: Callable[[Any], Array]) -> None:
-    """Install the copy of an array into a leaf, and the sync point that gives a tensor's values."""
-    global _upload, _download
-    _upload, _download = upload, download
+def set_crossings(
+    upload: Callable[[Array], _graph.Node], download: Callable[[Any], Array], tracing: Callable[[], bool]
+) -> None:
+    """Install the copy of an array into a leaf, the sync point that gives a tensor's values, and whether a
+    function is being traced, so that values must not be asked for."""
+    global _upload, _download, _tracing
+    _upload, _download, _tracing = upload, download, tracing
 
 
 def from_array(array: Array, operation: str = "asarray") -> Any:
@@ -37,6 +41,17 @@ def from_array(array: Array, operation: str = "asarray") -> Any:
 def values(x: Any) -> Array:
     """The values of a tensor as a read-only NumPy array. A sync point."""
     return _download(x)
+
+
+def settled(index: Any) -> Any:
+    """An index through which to write: a tensor's values, where they can be had, and anything else as it is.
+
+    A write with an index out of bounds must fail at its line: recorded, it would be part of what every later
+    read of the target computes.
+    """
+    if not isinstance(index, _graph.TensorBase) or _tracing():
+        return index
+    return values(index)
 
 
 def comparable(array: Array) -> Array:

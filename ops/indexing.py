@@ -3,7 +3,8 @@
 Ints, slices, ``...`` and ``newaxis`` name a strided region: reading gives a view, writing an UPDATE. As soon
 as a key has an array (of integers or a mask) its elements are named by flat indices into the owner's buffer:
 reading gathers, writing scatters. Indices whose values are known are checked when the key is; those still
-pending are checked when they are computed, and the error names the line that recorded them.
+pending are checked when they are computed, and the error names the line that recorded them. A write computes
+them first, so that one out of bounds leaves its target as it was.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     mask = _only_mask(x, key)
     if mask is not None and _write_where(x, mask, value):
         return
-    shape, index = _flat_index(x, key, "setitem")
+    shape, index = _flat_index(x, _settled(key), "setitem")
     scatter(x, shape, index, value, "setitem")
 
 
@@ -230,6 +231,14 @@ def _text(k: Any) -> str:
 
 
 # --- keys with arrays ---------------------------------------------------------------------------------------
+def _settled(key: Any) -> tuple[Any, ...]:
+    """A key to write through, its index tensors computed."""
+    return tuple(
+        k if getattr(k, "dtype", None) == np.bool_ else host.settled(k)
+        for k in (key if type(key) is tuple else (key,))
+    )
+
+
 def _flat_index(x: Any, key: Any, operation: str) -> tuple[Shape, _graph.Node]:
     """The shape of ``x[key]`` and the flat index of each of its elements in the owner's buffer."""
     keys = list(key) if type(key) is tuple else [key]
@@ -400,6 +409,15 @@ def wrapped(index: Any, size: int) -> _graph.Node:
     """An index tensor counted from 0 and checked against the length of its axis when it is computed."""
     node = cast(index, INT64).node
     return _graph.record(WRAP_INDEX, (node, _graph.scalar(size, INT64)), node.shape, INT64)
+
+
+def counted(index: Any, axis: int, size: int, operation: str) -> _graph.Node:
+    """Indices along an axis, an array or a tensor, counted from 0: checked now if they are known."""
+    if isinstance(index, np.ndarray):
+        known = _checked(index, axis, size, operation) if index.size else index
+        found: _graph.Node = host.from_array(known, operation).node
+        return found
+    return wrapped(index, size)
 
 
 def _add(a: _graph.Node, b: _graph.Node) -> _graph.Node:

@@ -18,6 +18,7 @@ from .primitives import BOOL, EMPTY
 from .registry import case, operation
 from .storage import contiguous_strides, copy, update
 from .view import (
+    along,
     atleast_1d,
     atleast_2d,
     atleast_3d,
@@ -26,6 +27,7 @@ from .view import (
     flip,
     iota,
     narrowed,
+    of_rank,
     ravel,
     reshape,
     reshape_to,
@@ -263,7 +265,12 @@ def tile(x: Any, /, reps: int | tuple[int, ...]) -> Tensor:
 @operation(
     np.repeat,
     method=True,
-    cases=(case((3, 4), args=(2,)), case((3, 4), args=(3,), axis=1), case((3, 4), args=([0, 2, 1],), axis=0)),
+    cases=(
+        case((3, 4), args=(2,)),
+        case((3, 4), args=(3,), axis=1),
+        case((3, 4), args=([0, 2, 1],), axis=0),
+        case((), args=(2,), axis=0),
+    ),
 )
 def repeat(
     x: Any, /, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
@@ -281,9 +288,7 @@ def repeat(
         Checked against the sum of `repeats`.
     """
     x = as_tensor(x, "repeat")
-    if axis is None:
-        x, axis = ravel(x), 0
-    k = as_axis(axis, x.ndim, "repeat")
+    x, k = along(x, axis, "repeat")
     counts = values(repeats) if isinstance(repeats, _graph.TensorBase) else np.asarray(repeats)
     if counts.dtype.kind not in "iu" or counts.ndim > 1:
         raise ArgumentError(f"[repeat] expected integers for repeats, given {repeats!r:.80}")
@@ -372,7 +377,7 @@ def _pad_by_position(x: Any, widths: list[tuple[int, int]], mode: Any, options: 
             else:
                 parts.append(flip(narrowed(x, k, first - length + 1, first + 1), k))
         x = joined(parts, k)
-    return x
+    return x if any(pair != (0, 0) for pair in widths) else copy(x)
 
 
 @host_function
@@ -436,6 +441,8 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", **options: Any) -> Te
         "minimum",
     ):
         raise ArgumentError(f"[pad] expected a mode of numpy.pad, given {mode!r}")
+    if shape == x.shape:
+        return copy(x)
     frozen = tuple((k, _frozen(v)) for k, v in options.items())
     return call("pad_on_host", (x,), shape, x.dtype, tuple(widths), mode, frozen)
 
@@ -458,24 +465,31 @@ def triangle(shape: Shape, k: int) -> Any:
     return binary(p.LE, columns, binary(p.ADD, rows, k) if k else rows, BOOL)
 
 
-@operation(np.tril, cases=(case((3, 4)), case((2, 4, 3), k=1), case((3, 3), k=-1)))
+def _rows(name: str, x: Any) -> Any:
+    """A tensor of at least two axes; one of one axis is repeated as the rows of a square matrix."""
+    x = of_rank(name, x, 1)
+    return x if x.ndim > 1 else broadcast_view(x, x.shape * 2)
+
+
+@operation(np.tril, cases=(case((3, 4)), case((2, 4, 3), k=1), case((3, 3), k=-1), case((3,))))
 def tril(x: Any, /, k: int = 0) -> Tensor:
     """The elements on and below a diagonal of the last two axes, 0 elsewhere.
 
     Parameters
     ----------
     x : tensor or array-like
+        Of one axis: each row of a square matrix.
     k : int
         The diagonal: 0 the main one, positive ones above it.
     """
-    x = atleast_2d(as_tensor(x, "tril"))
+    x = _rows("tril", x)
     return select(triangle(x.shape, as_int(k, "tril", "k")), x, False if x.dtype == BOOL else 0)
 
 
-@operation(np.triu, cases=(case((3, 4)), case((2, 4, 3), k=1), case((3, 3), k=-1)))
+@operation(np.triu, cases=(case((3, 4)), case((2, 4, 3), k=1), case((3, 3), k=-1), case((3,), k=1)))
 def triu(x: Any, /, k: int = 0) -> Tensor:
     """The elements on and above a diagonal of the last two axes, 0 elsewhere; parameters as for `tril`."""
-    x = atleast_2d(as_tensor(x, "triu"))
+    x = _rows("triu", x)
     return select(triangle(x.shape, as_int(k, "triu", "k") - 1), False if x.dtype == BOOL else 0, x)
 
 

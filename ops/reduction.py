@@ -19,7 +19,7 @@ from .parts import diagonal
 from .primitives import BOOL
 from .registry import case, operation
 from .storage import copy
-from .view import broadcast_to, ravel, reshape_to
+from .view import along, broadcast_to, reshape_to
 
 _CASES = (
     case((3, 5)),
@@ -38,6 +38,11 @@ def reduced(x: Any, how: str, axes: Shape, keepdims: bool) -> Any:
     shape = () if len(axes) == len(x.shape) else tuple(n for k, n in enumerate(x.shape) if k not in axes)
     result = _graph.tensor(_graph.record(p.REDUCE, (x.node,), shape, x.dtype, (how, tuple(sorted(axes)))))
     return _kept(result, x.shape, axes) if keepdims else result
+
+
+def _over(axis: Axes, x: Any, name: str) -> Shape:
+    """The axes that a reduction goes over; as in NumPy, one of a 0-d tensor may name its first or last."""
+    return () if not x.shape and axis in (0, -1) else as_axes(axis, x.ndim, name)
 
 
 def _kept(result: Any, shape: Shape, axes: Shape) -> Any:
@@ -105,7 +110,7 @@ def _accumulation(
         where: Any = True,
     ) -> Tensor:
         x = as_tensor(x, name)
-        axes = as_axes(axis, x.ndim, name)
+        axes = _over(axis, x, name)
         x = cast(x, wide_sum(x.dtype) if dtype is None else dtypes.as_dtype(dtype, name))
         steps, nothing = (of_bools, bool(identity)) if x.dtype == BOOL else (how, identity)
         x = _masked(x, where, nothing, name)
@@ -186,7 +191,7 @@ def _extremum(name: str, primitive: p.Primitive, numpy: tuple[Any, ...], line: s
         where: Any = True,
     ) -> Tensor:
         x = as_tensor(x, name)
-        axes = as_axes(axis, x.ndim, name)
+        axes = _over(axis, x, name)
         if where is not True:
             if initial is None:
                 raise ArgumentError(
@@ -228,7 +233,7 @@ def ptp(x: Any, /, axis: Axes = None, out: Any = None, keepdims: bool = False) -
 # --- truth --------------------------------------------------------------------------------------------
 def _truth(name: str, how: str, x: Any, axis: Axes, out: Any, keepdims: bool, where: Any) -> Any:
     x = cast(as_tensor(x, name), BOOL)
-    axes = as_axes(axis, x.ndim, name)
+    axes = _over(axis, x, name)
     identity = how == "and"
     x = _masked(x, where, identity, name)
     if _count(x.shape, axes) == 0:
@@ -262,12 +267,8 @@ def count_nonzero(x: Any, /, axis: Axes = None, *, keepdims: bool = False) -> Te
 def _position(name: str, x: Any, axis: int | None, out: Any, keepdims: bool) -> Any:
     x = as_tensor(x, name)
     shape = x.shape
-    if axis is None:
-        x, axes = ravel(x), tuple(range(x.ndim))
-        k = 0
-    else:
-        k = as_axis(axis, x.ndim, name)
-        axes = (k,)
+    axes = tuple(range(x.ndim)) if axis is None else _over(axis, x, name)
+    x, k = along(x, axis, name)
     if x.shape[k] == 0:
         raise ArgumentError(f"[{name}] expected elements along axis {axis}, given shape {shape}")
     rest = (*x.shape[:k], *x.shape[k + 1 :])

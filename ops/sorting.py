@@ -11,7 +11,7 @@ from .arguments import as_axis, as_int, as_tensor, as_tensors, cast
 from .errors import ArgumentError, IndexOutOfBounds, ShapeError
 from .indexing import INT64
 from .registry import case, operation
-from .view import reshape_to
+from .view import along, reshape_to
 
 Array = host.Array
 _KINDS = (None, "quicksort", "stable", "mergesort", "heapsort")
@@ -120,6 +120,7 @@ def argsort(
     tensor of int64
         `take_along_axis(x, argsort(x, axis), axis)` is sorted.
     """
+    x, axis = along(as_tensor(x, "argsort"), axis, "argsort")
     x, axis, keep = _ordered(x, axis, kind, stable, "argsort")
     return host.call("argsort_on_host", (x,), x.shape, INT64, axis, bool(descending), keep)
 
@@ -176,7 +177,7 @@ def argpartition(x: Any, kth: int | tuple[int, ...], axis: int | None = -1) -> A
     -------
     tensor of int64
     """
-    x, axis, _ = _ordered(x, axis, None, None, "argpartition")
+    x, axis = along(as_tensor(x, "argpartition"), axis, "argpartition")
     return host.call(
         "argpartition_on_host", (x,), x.shape, INT64, _places(kth, x.shape[axis], "argpartition"), axis
     )

@@ -156,7 +156,7 @@ def _reciprocal(x: Any) -> Any:
     if is_float(x.dtype):
         return binary(p.DIV, 1.0, x)
     # Only 1 and -1 have a whole reciprocal.
-    one = binary(p.LE, unary(p.ABS, x, x.dtype), 1, BOOL)
+    one = binary(p.EQ, unary(p.ABS, x, x.dtype), 1, BOOL)
     return select(one, x, 0)
 
 
@@ -233,12 +233,11 @@ def _positive(x: Any) -> Any:
 
 @lowered(
     "conj",
-    ANY,
+    WIDENED,
     np.conjugate,
-    "The complex conjugate: x itself where it is real.",
+    "The complex conjugate: the same values where x is real.",
     aliases=("conjugate",),
     method=True,
-    dtypes="iufV",
 )
 def _conj(x: Any) -> Any:
     return copy(x)
@@ -257,12 +256,12 @@ def _divmod(x: Any, y: Any) -> Any:
     return binary(p.FLOOR_DIVIDE, x, y), binary(p.REMAINDER, x, y)
 
 
-@lowered("gcd", INTEGER, np.gcd, "The greatest common divisor of x and y.", arity=2, dtypes="iu")
+@lowered("gcd", WHOLE, np.gcd, "The greatest common divisor of x and y.", arity=2)
 def _gcd(x: Any, y: Any) -> Any:
     return call("gcd_on_host", (x, y), broadcast_shapes("gcd", x.shape, y.shape), x.dtype)
 
 
-@lowered("lcm", INTEGER, np.lcm, "The least common multiple of x and y.", arity=2, dtypes="iu")
+@lowered("lcm", WHOLE, np.lcm, "The least common multiple of x and y.", arity=2)
 def _lcm(x: Any, y: Any) -> Any:
     return call("lcm_on_host", (x, y), broadcast_shapes("lcm", x.shape, y.shape), x.dtype)
 

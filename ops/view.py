@@ -164,6 +164,13 @@ def ravel(x: Any, /, order: str = "C") -> Tensor:
     return reshape(x, -1, order)
 
 
+def along(x: Any, axis: Any, operation: str) -> tuple[Any, int]:
+    """A tensor and the axis of it to go along: all elements in one for None, and, as in NumPy, for 0-d."""
+    if axis is None or (not x.shape and axis in (0, -1)):
+        return reshape_to(x, (x.size,)), 0
+    return x, as_axis(axis, x.ndim, operation)
+
+
 @operation(method=True, public=False, reference=lambda x: x.flatten(), cases=(case((3, 4)),))
 def flatten(x: Any, /, order: str = "C") -> Tensor:
     """A copy of all elements in one axis; parameters as for `ravel`."""

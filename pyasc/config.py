@@ -56,7 +56,7 @@ class Config:
         512 * _MIB, "size of the kernel cache, beyond which the least used go", least=1
     )
     verify = _setting(False, "check the IR after each pass")
-    log = _setting("", "what to log: 'ir' prints the IR after each pass")
+    log = _setting("", "what to log: 'ir' prints the IR after each pass", choices=("", "ir"))
 
     def __init__(self) -> None:
         object.__setattr__(self, "_observers", {})

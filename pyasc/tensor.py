@@ -373,6 +373,12 @@ def _complete() -> None:
         setattr(Tensor, name, function)
 
 
+def _tracing() -> bool:
+    from .lazy.evaluate import tracing
+
+    return tracing()
+
+
 _complete()
 _graph.set_tensor_type(Tensor)
-set_crossings(_uploaded, lambda x: x.numpy())
+set_crossings(_uploaded, lambda x: x.numpy(), _tracing)

@@ -1,9 +1,8 @@
 #include "tensor.hpp"
 
-#include <utility>
-
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace pyasc {

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 from ..backend import _runtime
 from ..backend.base import Backend
 from ..backend.cpu.backend import CPU
@@ -26,6 +28,7 @@ from ..ops.errors import (
     BackendError,
     DtypeError,
     IndexOutOfBounds,
+    LinearAlgebraError,
     OutOfMemory,
     TracingError,
     recorded_line,
@@ -141,6 +144,9 @@ def run(
             return found.program.run(leaves, scalars, receivers)
         except OutOfMemory as error:
             raise _explained(error, origin().result) from None
+        except np.linalg.LinAlgError as error:
+            message = f"[linalg] expected a matrix that has a result, given one that does not: {error}"
+            raise LinearAlgebraError(message, origin().result.line) from None
         finally:
             _running.pop()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
+
 from pyasc.backend import _runtime
 from pyasc.backend.cpu import primitives as p
 from pyasc.backend.cpu.emitter import Emitter

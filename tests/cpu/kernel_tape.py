@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from pyasc.backend import reference
 from pyasc.backend.cpu.backend import CPU, Compiled
 from pyasc.backend.cpu.target import Target

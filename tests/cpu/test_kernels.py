@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kernel_tape import Tape, backend, check, compiled, launch
+
 from pyasc.backend.cpu.tuning import Tuning
 
 Dtype = np.dtype[Any]

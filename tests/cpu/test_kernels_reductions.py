@@ -8,9 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kernel_tape import Tape, backend, check, compiled, launch
+from test_kernels import LEVELS, lanes, random_strides
+
 from pyasc.backend.cpu import partition
 from pyasc.backend.cpu.tuning import Tuning
-from test_kernels import LEVELS, lanes, random_strides
 
 Dtype = np.dtype[Any]
 KINDS = {

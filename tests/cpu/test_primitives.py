@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kernel_loop import run
+
 from pyasc.backend.cpu import primitives
 from pyasc.backend.cpu.transcendental import FUNCTIONS as TRANSCENDENTAL
 from pyasc.ops.primitives import PRIMITIVES, Kind

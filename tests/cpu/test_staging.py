@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyasc.backend.cpu.backend import CPU
 
 import pyasc
+from pyasc.backend.cpu.backend import CPU
 from pyasc.explain import Explanation
 from pyasc.lazy import evaluate
 

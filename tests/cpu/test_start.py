@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import pyasc
 from pyasc.backend import _runtime
 from pyasc.backend.cpu import generate, target
 from pyasc.backend.cpu.backend import CPU
 from pyasc.backend.cpu.target import Host, host
-
-import pyasc
 
 # A chain, rows, columns, a split reduction, a transpose, a stencil, a product, a library function, float16.
 PROGRAM = """

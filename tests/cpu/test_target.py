@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from kernel_loop import loop_module, optimised, run
 from llvmlite import binding
+
 from pyasc.backend.cpu.target import Target
 from pyasc.backend.cpu.transcendental import FUNCTIONS
 from pyasc.ops.primitives import PRIMITIVES, Kind

@@ -12,8 +12,9 @@ import mpmath
 import numpy as np
 import pytest
 from kernel_loop import run
-from pyasc.backend.cpu.target import Target
 from scipy import special
+
+from pyasc.backend.cpu.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -1,4 +1,4 @@
-"""The scheduler: random programs give what they mean, and the programs it was made for are cut as they should be."""
+"""The scheduler: random programs give what they mean, and those it was made for are cut as they should be."""
 
 from __future__ import annotations
 

@@ -179,3 +179,17 @@ def test_close_and_equal() -> None:
     assert not pyasc.array_equal(x, x) and pyasc.array_equal(x, x, equal_nan=True)
     assert not pyasc.array_equal(x, x[:1])
     assert pyasc.isclose(1e10, 1.000001e10).item()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint16"])
+def test_reciprocal_of_integers(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    x = np.array([0, 1, 2, limits.min, limits.max], dtype)
+    assert pyasc.reciprocal(pyasc.array(x)).tolist() == [0, 1, 0, 0, 0]
+    if limits.min:
+        assert pyasc.reciprocal(pyasc.array(np.array([-1, -2], dtype))).tolist() == [-1, 0]
+
+
+def test_conj_of_bools_is_of_integers() -> None:
+    x = pyasc.asarray([True, False])
+    assert x.conj().dtype == np.conj(x.numpy()).dtype and x.conj().tolist() == [1, 0]

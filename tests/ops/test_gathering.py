@@ -114,3 +114,48 @@ def test_errors(mistake: Mistakes) -> None:
         pa.put(MEMORY, 0, 0)
     with mistake(IndexError, "axis"):
         pa.take(x, 0, 2)
+
+
+def test_failed_write_leaves_the_target(mistake: Mistakes) -> None:
+    x = pa.asarray(MEMORY)
+    beyond = pa.arange(3) + 98
+    with mistake(IndexError, "[put]", "given 100"):
+        pa.put(x, beyond, 7)
+    with mistake(IndexError, "[put]"):
+        pa.put(x, [0, 1000], 7)
+    with mistake(IndexError, "[put_along_axis]", "axis 1"):
+        pa.put_along_axis(x, beyond[None], 7, 1)
+    with mistake(IndexError, "[put_along_axis]", "axis 0"):
+        pa.put_along_axis(x, np.full((1, 1), -99), 7, 0)
+    with mistake(IndexError, "[index_add]", "axis 0"):
+        pa.index_add(x, 0, [99], pa.ones((1, 6)))
+    np.testing.assert_array_equal(x, MEMORY)
+    pa.put(x, beyond, 7, mode="clip")
+    assert x[-1, -1].item() == 7
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_one_element_along_an_axis(axis: int) -> None:
+    """NumPy goes along a 0-d array as along one of one element."""
+    calls: list[Callable[[Any, Any], Any]] = [
+        lambda np, x: np.take(x, [0, 0], axis=axis),
+        lambda np, x: np.take(x, 0, axis=axis),
+        lambda np, x: np.compress([True], x, axis=axis),
+        lambda np, x: np.repeat(x, 2, axis=axis),
+        lambda np, x: np.cumsum(x, axis=axis),
+        lambda np, x: np.cumprod(x, axis=axis),
+        lambda np, x: np.nancumsum(x, axis=axis),
+        lambda np, x: np.cumulative_sum(x, axis=axis, include_initial=True),
+        lambda np, x: np.argsort(x, axis=axis),
+        lambda np, x: np.argpartition(x, 0, axis=axis),
+        lambda np, x: np.argmax(x, axis=axis),
+        lambda np, x: np.sum(x, axis=axis, keepdims=True),
+        lambda np, x: np.max(x, axis=axis),
+        lambda np, x: np.any(x, axis=axis),
+    ]
+    for call in calls:
+        np.testing.assert_array_equal(call(pa, pa.asarray(5)), call(np, np.array(5)), strict=False)
+        assert call(pa, pa.asarray(5)).shape == call(np, np.array(5)).shape
+    for refused in (pa.cumsum, pa.sort, pa.argmax):
+        with pytest.raises(ValueError, match="axis"):
+            refused(pa.asarray(5), axis=1)

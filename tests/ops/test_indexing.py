@@ -335,3 +335,44 @@ def test_pending_index_out_of_bounds() -> None:
     y = x[index] + 1
     with pytest.raises(IndexError, match="3"):
         np.asarray(y)
+
+
+def test_writing_through_a_computed_index() -> None:
+    x, index = pa.arange(5), pa.arange(3) * 2
+    x[index] = 7
+    x[index + 0, ...] += pa.arange(3)
+    assert x.tolist() == [7, 1, 8, 3, 9]
+    y = pa.zeros((2, 3))
+    y[1, pa.arange(2) + 1] = [1, 2]
+    y.T[pa.arange(1)] = 5
+    assert y.tolist() == [[5, 0, 0], [5, 1, 2]]
+
+
+def test_failed_write_leaves_the_target(mistake: Mistakes) -> None:
+    x = pa.zeros((3, 4))
+    view = x[:, 1:]
+    for index in (pa.arange(3) + 9, pa.asarray([-4]), pa.asarray(7)):
+        with mistake(IndexError, "[setitem]", "axis 0"):
+            x[index] = 7
+        with mistake(IndexError, "[setitem]", "axis 1"):
+            view[:, index] = 7
+        with mistake(IndexError, "[setitem]", "axis 0"):
+            x[index, 0] += 1
+    x[x == 0] = 1
+    assert x.tolist() == [[1.0] * 4] * 3
+
+
+def test_writing_through_an_index_is_traced() -> None:
+    @pa.jit
+    def written(x: Any, index: Any, by: int) -> Any:
+        x = x.copy()
+        x[index + by] = 7
+        pa.put(x, index, 5)
+        return x
+
+    for by in (1, 2, 1):
+        for index in ([0, 1], [1, 2]):
+            expected = np.zeros(6, np.float32)
+            expected[np.array(index) + by] = 7
+            expected[index] = 5
+            np.testing.assert_array_equal(written(pa.zeros(6), pa.asarray(index), by), expected)

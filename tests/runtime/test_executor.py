@@ -248,8 +248,9 @@ def test_receivers_are_settled_before_run_returns() -> None:
 
 def test_ctrl_c_stops_a_long_program(run_python: Any) -> None:
     run_python("""
-        import _thread, threading, time
+        import _thread, signal, threading, time
         from pyasc.backend import _runtime as r
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may have it ignored
         program = r.Program(0, 2, [1])
         program.allocate(0, 8 << 20)
         program.allocate(1, 8 << 20)

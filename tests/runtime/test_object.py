@@ -9,6 +9,7 @@ import struct
 
 import pytest
 from llvmlite import binding
+
 from pyasc.backend import _runtime
 from pyasc.backend.cpu.target import Target
 
