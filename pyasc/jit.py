@@ -307,7 +307,7 @@ class _Session:
     def __enter__(self) -> None:
         self.log: list[tuple[Any, Node]] = []
         self.before = random.draws()
-        evaluate.begin_tracing(self.leaves, self.jitted.name)
+        evaluate.begin_tracing(self.leaves, self.traced, self.jitted.name)
         _graph.log_writes(self.log)
 
     def __exit__(self, *_: object) -> None:

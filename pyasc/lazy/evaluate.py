@@ -33,7 +33,8 @@ from ..ops.errors import (
     TracingError,
     recorded_line,
 )
-from ..ops.primitives import WRAP_INDEX
+from ..ops.primitives import SCALAR, WRAP_INDEX
+from ..ops.traced import TracedNumber
 from .cache import kernels
 from .interpret import interpret
 from .plan import Plan, plan
@@ -109,6 +110,7 @@ def evaluate(nodes: Sequence[Node]) -> None:
             return
         tape = _graph.linearise(pending)
         if _traced:
+            _notice_numbers(tape)
             _refuse_leaves([tape.nodes[p] for p in tape.leaves])
         outputs = [tape.nodes[p] for p in tape.outputs]
         if config.interpret:
@@ -267,13 +269,13 @@ def holders(count: int = 4) -> str:
 
 # --- tracing ---------------------------------------------------------------------------------------------
 
-# Leaves that stand for the arguments of the functions being traced in this thread, and the functions' names.
-_traced: list[tuple[int, set[int], str]] = []
+# By thread: leaves and numbers that stand for the arguments of the function being traced, and its name.
+_traced: list[tuple[int, set[int], Sequence[TracedNumber], str]] = []
 
 
-def begin_tracing(leaves: list[Node], name: str) -> None:
+def begin_tracing(leaves: list[Node], numbers: Sequence[TracedNumber], name: str) -> None:
     """From here to `end_tracing`, a value that depends on the leaves cannot be had in this thread."""
-    _traced.append((threading.get_ident(), {id(leaf) for leaf in leaves}, name))
+    _traced.append((threading.get_ident(), {id(leaf) for leaf in leaves}, numbers, name))
 
 
 def end_tracing() -> None:
@@ -287,12 +289,21 @@ def end_tracing() -> None:
 
 def tracing() -> bool:
     """Whether a function is being traced in this thread."""
-    return bool(_traced) and any(thread == threading.get_ident() for thread, _, _ in _traced)
+    return bool(_traced) and any(thread == threading.get_ident() for thread, *_ in _traced)
+
+
+def _notice_numbers(tape: Tape) -> None:
+    """A value computed from a number that stands for an argument holds for that number only."""
+    here = threading.get_ident()
+    inside = {id(node) for node in tape.nodes if node.primitive is SCALAR}
+    for thread, _, numbers, _ in _traced:
+        for number in numbers if thread == here else ():
+            number.observed = number.observed or any(id(node) in inside for node in number.nodes)
 
 
 def _refuse_leaves(nodes: Sequence[Node]) -> None:
     here = threading.get_ident()
-    for thread, leaves, name in _traced:
+    for thread, leaves, _, name in _traced:
         if thread == here and any(id(node) in leaves for node in nodes):
             raise TracingError(
                 f"[jit] expected no use of a traced tensor's value while {name} is traced, "

@@ -405,3 +405,36 @@ def test_random_is_repeatable_in_a_fresh_process(run_python: Any) -> None:
         print(np.asarray(pyasc.random.permutation(20)).tolist())
     """
     assert run_python(code).stdout == run_python(code).stdout
+
+
+def test_a_value_computed_from_a_number_while_tracing_holds_for_that_number() -> None:
+    @pyasc.jit
+    def f(x: Any, n: Any) -> Any:
+        return x * (pyasc.arange(4) * n).sum().item()
+
+    x = pyasc.ones(2)
+    for n in (1, 2, 3):
+        same(f(x, n), np.full(2, 6.0 * n))
+
+
+def test_jit_keeps_its_constants_and_sees_attributes() -> None:
+    class Layer:
+        def __init__(self) -> None:
+            self.weight = pyasc.ones(2)
+            self.scale = 2.0
+
+        @pyasc.jit
+        def __call__(self, x: Any) -> Any:
+            return x * self.weight * self.scale + pyasc.asarray([1.0, 2.0])
+
+    layer = Layer()
+    x = pyasc.ones(2)
+    results = [layer(x) for _ in range(3)]
+    for result in results:
+        same(result, np.array([3.0, 4.0]))
+    layer.scale = 10.0
+    same(layer(x), np.array([11.0, 12.0]))
+    layer.weight = pyasc.zeros(2)
+    same(layer(x), np.array([1.0, 2.0]))
+    layer.weight[0] = 1.0
+    same(layer(x), np.array([11.0, 2.0]))

@@ -89,7 +89,6 @@ CREATION = [
     Mistake(ValueError, ("[linspace]", "-3"), lambda: pyasc.linspace(0, 1, -3)),
     Mistake(ValueError, ("[vander]", "(3, 4)"), lambda: pyasc.vander(x(*A))),
     Mistake(ValueError, ("[meshgrid]", "'yx'"), lambda: pyasc.meshgrid(x(3), x(4), indexing="yx")),
-    Mistake(ValueError, ("[meshgrid]", "(3, 4)"), lambda: pyasc.meshgrid(x(*A), x(4))),
     Mistake(ValueError, ("[diag]", "(1, 1, 1)"), lambda: pyasc.diag(x(1, 1, 1))),
     Mistake(ValueError, ("[concat]", "stack"), lambda: pyasc.concat([x(), x()])),
     Mistake(ValueError, ("[concat]", "int32", "float32"), lambda: pyasc.concat([x(3)], dtype="int32")),

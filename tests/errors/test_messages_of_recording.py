@@ -75,6 +75,7 @@ INDEXING = [
     Mistake(IndexError, ("mask of shape (3, 4)", "(4, 3)"), lambda: x(*A)[np.ones((4, 3), bool)]),
     Mistake(IndexError, ("axis 0", "9"), lambda: x(3)[[0, 9]]),
     Mistake(IndexError, ("[getitem]", "6"), lambda: pyasc.sync(x(5)[pyasc.arange(5) * 3])),
+    Mistake(IndexError, ("[setitem]", "12"), lambda: put(x(5), pyasc.arange(5) * 3, 0)),
     Mistake(IndexError, ("broadcast", "(2,)", "(3,)"), lambda: x(*A)[[0, 1], [0, 1, 2]]),
     Mistake(ValueError, ("step other than zero",), lambda: x(3)[::0]),
     Mistake(TypeError, ("slice of integers", "1.5"), lambda: x(3)[1.5:]),

@@ -10,9 +10,14 @@ import pytest
 
 import pyasc
 
+
+def padded(mode: str) -> Callable[[Any, Any], Any]:
+    return lambda np, x: np.pad(x, 0, mode=mode)
+
+
 COPIES: dict[str, Callable[[Any, Any], Any]] = {
     **{
-        f"pad {mode}": lambda np, x, mode=mode: np.pad(x, 0, mode=mode)
+        f"pad {mode}": padded(mode)
         for mode in ("constant", "edge", "reflect", "symmetric", "wrap", "empty", "maximum", "linear_ramp")
     },
     "repeat": lambda np, x: np.repeat(x, 1),
