@@ -52,6 +52,7 @@ demo: setup
 	@echo '--> examples/sobel.py'
 	@$(BIN)/python examples/sobel.py
 
+# What .venv was made with stays: another PYTHON needs `make distclean` first.
 # mypy knows no packages put together from several folders, so it is shown them as they are installed.
 lint: setup
 	@echo '--> ruff'

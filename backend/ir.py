@@ -214,7 +214,7 @@ def format_kernel(kernel: Kernel, binding: Binding | None = None) -> str:
         elif instr.op == "gather":
             text = f"%{n} = gather {place(instr.attrs[0])}, {args}"
         elif instr.op == "scalar":
-            text = f"%{n} = scalar {instr.attrs[0]}"
+            text = f"%{n} = scalar #{instr.attrs[0]}"
         elif instr.op == "const":
             text = f"%{n} = const {instr.attrs[0]}"
         elif instr.op == "index":

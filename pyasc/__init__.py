@@ -16,8 +16,8 @@ except ImportError as error:
         raise
     raise ImportError(
         f"pyasc was found as a bare source tree, without its compiled parts, in {__path__[0]}. To work on "
-        f"it, run `make`, or `python -m pip install --editable .`, in the repository. To use an installed "
-        f"pyasc, start Python in another folder.",
+        f"it, run `make setup`, or `python -m pip install --editable .`, in the repository. To use an "
+        f"installed pyasc, start Python in another folder.",
         name="pyasc",
         path=__path__[0],
     ) from None
@@ -120,3 +120,7 @@ __all__ = [
 ]
 # `from pyasc import *` leaves Python's own names alone.
 __all__ += [name for name in (*registry.public(), *dtypes.DTYPES, "bool_") if not hasattr(builtins, name)]
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *registry.public()})

@@ -101,7 +101,8 @@ class KernelInfo:
         lines.append(f"  began   {self.reason}")
         if self.kind == "kernel":
             where = "in memory" if self.cached else "to be compiled, or read from disk"
-            lines.append(f"  bucket  {' x '.join(map(str, self.bucket)) or 'one point'} ± 20 %; code {where}")
+            size = f"{' x '.join(map(str, self.bucket))} ± 20 %" if self.bucket else "one point"
+            lines.append(f"  bucket  {size}; code {where}")
         return "\n".join(lines)
 
 

@@ -27,4 +27,4 @@ def test_a_bare_source_tree_says_what_to_do(tmp_path: Path, packages: tuple[str,
     result = subprocess.run([sys.executable, "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     said = result.stderr.splitlines()[-1]
     assert said.startswith("ImportError: pyasc was found as a bare source tree") and str(tmp_path) in said
-    assert "`make`" in said and "pip install --editable ." in said
+    assert "`make setup`" in said and "pip install --editable ." in said
