@@ -24,14 +24,14 @@ bool in_library(PyFrameObject* frame) {
 // What was found out about a code object, which the entry keeps alive so that its address stays its own.
 struct Known {
     PyObject* code = nullptr;
-    bool library = false;
+    bool ours = false;
 };
 
 std::array<Known, 512> known;
 
 bool in_library(PyFrameObject* frame, PyObject* code) {
     Known& entry = known[(reinterpret_cast<uintptr_t>(code) >> 5) % known.size()];
-    if (entry.code == code) return entry.library;
+    if (entry.code == code) return entry.ours;
     const bool library = in_library(frame);
     Ref<> replaced(entry.code);
     entry = {Py_NewRef(code), library};
