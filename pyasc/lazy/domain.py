@@ -12,20 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 
+from ..ops.storage import contiguous_strides
+
 Shape = tuple[int, ...]
 # These are functions of small tuples, asked the same again and again while a program is scheduled.
 CACHE_SIZE = 8192
-
-
-@lru_cache(CACHE_SIZE)
-def contiguous_strides(shape: Shape) -> Shape:
-    """Strides of C order, in elements."""
-    strides = []
-    step = 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from ..backend.ir import Binding, Instr, Kernel, Operand
 from ..ops._graph import Tape
 from ..ops.meaning import strided
 from ..ops.primitives import EMPTY, FULL, LEAF, SCALAR, UPDATE, VIEW
+from ..ops.storage import contiguous_strides
 from .cache import kernels as kernel_cache
-from .domain import Access, contiguous_strides, decompose
+from .domain import Access, decompose
 from .lower import LoweredKernel
 from .pipeline import compile_tape
 from .schedule import Schedule, Step

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..ops._graph import Tape
 from ..ops.primitives import CAST, EMPTY, FULL, IOTA, LEAF, REDUCE, SCALAR, UPDATE, VIEW, Kind, Primitive
-from .domain import Access, Shape, contiguous_strides, through_view
+from ..ops.storage import contiguous_strides
+from .domain import Access, Shape, through_view
 
 
 @dataclass(frozen=True, slots=True)
