@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .ir import Binding, Kernel
 
@@ -47,6 +48,46 @@ class Launch:
     thread_scratch: int
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A compiled kernel bound to sizes that is started from Python, as a simulated one is.
+
+    Attributes
+    ----------
+    function : callable
+        ``function(buffers, scalars)``: for each operand of the kernel its whole buffer as a flat array of the
+        operand's dtype, and for each scalar argument its bits. It may raise `KernelFault` and
+        `LaunchError`.
+    """
+
+    function: Callable[[list[NDArray[Any]], list[int]], None]
+
+
+class KernelFault(Exception):
+    """A fault that a called kernel reports, as others do in their status (backend/runtime/executor.hpp)."""
+
+    def __init__(self, code: int, value: int) -> None:
+        super().__init__(code, value)
+        self.code = code
+        self.value = value
+
+
+class LaunchError(Exception):
+    """A kernel that could not be compiled or run. The front end adds the line of the user's program.
+
+    Attributes
+    ----------
+    message : str
+    found : bool
+        Whether a simulator's check found it.
+    """
+
+    def __init__(self, message: str, found: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.found = found
+
+
 class Store(Protocol):
     """Keeps pieces of data between processes; what it cannot keep or find whole it does without."""
 
@@ -65,11 +106,11 @@ class Executable(Protocol):
     def fits(self, binding: Binding) -> bool:
         """Whether what the code was tuned for, such as a constant stride, holds for these arguments."""
 
-    def bind(self, binding: Binding) -> Launch:
+    def bind(self, binding: Binding) -> Launch | Call:
         """The launch for these sizes."""
 
     def source(self, form: str) -> str:
-        """The generated code: ``"llvm"`` or ``"asm"`` on the CPU."""
+        """The generated code: ``"llvm"`` or ``"asm"`` on the CPU, ``"ascendc"`` on an NPU."""
 
 
 class Backend(Protocol):
@@ -79,6 +120,8 @@ class Backend(Protocol):
     max_instructions: int  # the scheduler cuts a kernel before it exceeds this
     max_operands: int
     stages_shifts: bool  # whether it takes `shift`; otherwise a value is computed again for each reader
+    fallback: Backend | None  # compiles, for the same memory, what this one has no code for
+    forms: tuple[str, ...]  # of the generated code that `Executable.source` gives, the usual one first
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:
         """A function ``f(*operands, out=array)`` that runs a HOST primitive better than its meaning, or
@@ -86,6 +129,12 @@ class Backend(Protocol):
 
     def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
         """Whether the backend has code for a primitive computed in a dtype."""
+
+    def why(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> str:
+        """Why `supports` says no, as the end of "runs on the host: "."""
+
+    def refusal(self, kernel: Kernel, binding: Binding) -> str:
+        """Why a kernel cannot be compiled at all though each of its instructions could; "" where it can."""
 
     def tune(self, kernel: Kernel, binding: Binding, fast_math: bool) -> Hashable:
         """The choices made for a bucket's representative sizes; part of the kernel's key.

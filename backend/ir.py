@@ -17,7 +17,7 @@ arguments and live in a `Binding`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -175,6 +175,22 @@ class Binding:
     extents: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
     offsets: tuple[int, ...]
+
+
+def with_axis(kernel: Kernel) -> Kernel:
+    """The kernel with at least one parallel axis: of extent 1 where it had none."""
+    if kernel.parallel:
+        return kernel
+    accesses = tuple(Access(a.operand, Stride.ZERO + a.layout, a.anchor, a.delta) for a in kernel.accesses)
+    body = tuple(replace(i, attrs=(i.attrs[0] + 1,)) if i.op == "index" else i for i in kernel.body)
+    return replace(kernel, parallel=1, accesses=accesses, body=body)
+
+
+def binding_with_axis(kernel: Kernel, binding: Binding) -> Binding:
+    """The binding of `with_axis(kernel)`."""
+    if kernel.parallel:
+        return binding
+    return replace(binding, extents=(1, *binding.extents), strides=tuple((0, *s) for s in binding.strides))
 
 
 def format_kernel(kernel: Kernel, binding: Binding | None = None) -> str:

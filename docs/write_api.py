@@ -22,6 +22,7 @@ The full text of each, with parameters, results and errors, is `help(pyasc.<name
 # What is no operation: the library's own functions, by section.
 LIBRARY = {
     "Evaluation": ("sync", "eager", "jit", "explain"),
+    "Ascend": ("backend", "cost", "export"),
     "Memory and caches": (
         "memory_stats",
         "reset_peak_memory",

@@ -102,6 +102,10 @@ class BackendError(PyascError, RuntimeError):
     """A backend could not compile or run a kernel."""
 
 
+class SimulationError(BackendError):
+    """A check of the simulator found a fault in a kernel: an access out of bounds, a race, a deadlock…"""
+
+
 class LinearAlgebraError(PyascError, np.linalg.LinAlgError):
     """A matrix for which the result does not exist, such as the inverse of a singular one."""
 

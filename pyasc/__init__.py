@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import sys
 from contextlib import AbstractContextManager
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
@@ -29,13 +30,19 @@ from .tensor import Tensor
 
 # isort: split
 from . import errors, linalg, random
+from .costing import cost
 from .explain import explain
+from .exporting import export
 from .jit import jit
 from .lazy.cache import kernels as _kernels
 from .lazy.evaluate import clear_plans, flush, sync
+from .lazy.evaluate import select as _select
 from .memory import empty_cache, memory_stats, reset_peak_memory, set_memory_limit
+from .target import make_callable as _make_callable
 
 if TYPE_CHECKING:
+    from .target import backend
+
     # Operations and dtypes, which are entered from their tables.
     def __getattr__(name: str) -> Any: ...
 
@@ -84,7 +91,9 @@ def _set_threads() -> None:
         blas.set_threads(count)
 
 
+_make_callable(sys.modules[f"{__name__}.backend"])
 _runtime.set_errors(_errors.OutOfMemory)
+config.observe("backend", function=lambda: _select(config.backend))
 config.observe("threads", function=_set_threads)
 config.observe("promotion", function=lambda: dtypes.set_promotion(config.promotion))
 config.observe("eager", "max_pending_nodes", "max_pending_bytes", function=_set_flush)
@@ -92,15 +101,18 @@ config.observe("memory_limit", function=lambda: _runtime.set_memory_limit(config
 
 __all__ = [
     "Tensor",
+    "backend",
     "cache_stats",
     "can_cast",
     "clear_cache",
     "config",
+    "cost",
     "e",
     "eager",
     "empty_cache",
     "errors",
     "explain",
+    "export",
     "finfo",
     "iinfo",
     "inf",

@@ -43,6 +43,7 @@ class Config:
     promotion: Literal["pyasc", "numpy"] = _setting(
         "pyasc", "dtype rules: 'pyasc', or 'numpy' for NumPy's to the letter", choices=("pyasc", "numpy")
     )
+    backend = _setting("cpu", "where operations run: 'cpu', 'sim', or 'sim:' and a chip")
     fast_math = _setting(False, "let a multiplication and an addition round once, together")
     eager = _setting(False, "evaluate after each operation, for debugging")
     interpret = _setting(False, "run every primitive by its NumPy meaning instead of compiling")

@@ -14,6 +14,7 @@ from .ops.errors import (
     PyascError,
     ReadOnlyError,
     ShapeError,
+    SimulationError,
     TracingError,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "PyascError",
     "ReadOnlyError",
     "ShapeError",
+    "SimulationError",
     "TracingError",
 ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from .backend.base import Executable
-from .backend.ir import format_kernel
+from .backend.base import Backend, LaunchError
+from .backend.ir import Binding, Kernel, format_kernel
 from .lazy import evaluate
+from .lazy.backends import generator
 from .lazy.cache import kernels as kernel_cache
 from .lazy.format import format_tape
 from .lazy.lower import LoweredKernel
@@ -14,9 +19,15 @@ from .lazy.pipeline import compile_tape
 from .lazy.schedule import Schedule, Step
 from .lazy.simplify import Graph, Value
 from .ops import _graph
-from .ops._graph import Node, TensorBase
-from .ops.errors import ArgumentError, DtypeError
-from .ops.primitives import SCALAR, VIEW
+from .ops._graph import Node, Tape, TensorBase
+from .ops.errors import ArgumentError, BackendError, DtypeError, NotSupported
+from .ops.primitives import MATMUL, SCALAR, VIEW
+from .ops.storage import contiguous_strides
+
+if TYPE_CHECKING:
+    from .backend.ascend.backend import Ascend
+    from .backend.ascend.generated import Generated
+    from .backend.sim.cost import Cost
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,25 @@ class Array:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What a kernel's code is generated from: KernelIR, or the generated product of two matrices.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the kernel's operands, as the user calls them.
+    sizes : tuple of int
+        Bytes of the operands' buffers.
+    """
+
+    backend: Backend
+    lowered: LoweredKernel | None
+    names: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    product: Generated | None = None
+
+
+@dataclass(frozen=True)
 class KernelInfo:
     """One kernel or host call that an evaluation runs.
 
@@ -40,13 +70,16 @@ class KernelInfo:
     ----------
     name : str
     kind : str
-        ``"kernel"``, compiled for the backend, or ``"host"``, run by a library.
+        ``"kernel"``, compiled for a backend, or ``"host"``, run by a library.
+    backend : str
+        What it runs on: ``"cpu"``, ``"sim:910B1"``. A kernel that the backend in force has no code for runs
+        on ``"cpu"``.
     ops : tuple of str
         The primitives computed, in order.
     inputs, outputs : tuples of Array
         What is read from memory and written to it.
     reason : str
-        Why a kernel began here and the work was not part of another.
+        Why a kernel began here and the work was not part of another, or why it runs on the host.
     bytes_read, bytes_written : int
     extents : tuple of int
         Of the kernel's axes.
@@ -61,6 +94,7 @@ class KernelInfo:
 
     name: str
     kind: str
+    backend: str
     ops: tuple[str, ...]
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
@@ -71,26 +105,83 @@ class KernelInfo:
     bucket: tuple[int, ...] = ()
     cached: bool = False
     ir: str = ""
-    lowered: LoweredKernel | None = field(default=None, repr=False)
+    work: Work | None = field(default=None, repr=False)
 
-    def source(self, form: str = "llvm") -> str:
-        """The generated code as text: ``"llvm"`` or ``"asm"``. Compiles the kernel if that was not done.
+    def source(self, form: str = "") -> str:
+        """The generated code as text.
+
+        Parameters
+        ----------
+        form : str
+            ``"ascendc"``, for any kernel, no compiler needed; ``"llvm"`` or ``"asm"`` for one that runs on
+            the CPU, which is compiled if that was not done. By default what runs: LLVM's or Ascend C.
 
         Raises
         ------
         ValueError
-            For a form that the backend does not have, or a host call, which has no generated code.
+            For a form that there is not, or a host call, which has no generated code.
+        NotImplementedError
+            For ``"ascendc"`` of a kernel that the chip cannot run.
         """
-        if self.lowered is None:
+        work = self._work("source")
+        forms = work.backend.forms if work.lowered is not None else ("ascendc",)
+        form = form or forms[0]
+        if form not in (*forms, "ascendc"):
+            expected = " or ".join(map(repr, dict.fromkeys((*forms, "ascendc"))))
+            raise ArgumentError(f"[source] expected {expected}, given {form!r}")
+        if form != "ascendc":
+            lowered = work.lowered
+            assert lowered is not None
+            return kernel_cache.executable(work.backend, lowered.kernel, lowered.binding).source(form)
+        return self._generated("source").source
+
+    @property
+    def tiling(self) -> Any:
+        """How the kernel is cut into tiles on the NPU; prints as text.
+
+        On the CPU that of the same kernel for an Ascend 910B1.
+        """
+        return self._generated("tiling").tiling
+
+    @property
+    def cost(self) -> Cost:
+        """What a run of the kernel at these sizes costs on the simulated chip. No data is moved for it.
+
+        Raises
+        ------
+        BackendError
+            If there is no C++ compiler.
+        """
+        from .backend.sim.backend import cost
+
+        work, generated = self._work("cost"), self._generated("cost")
+        bound = generated.bind(work.lowered.binding if work.lowered is not None else Binding((), (), ()))
+        try:
+            return cost(generated, bound, work.sizes)
+        except LaunchError as error:
+            raise BackendError(f"[cost] {error.message}") from None
+
+    def _work(self, asked: str) -> Work:
+        if self.work is None:
             raise ArgumentError(
-                f"[source] expected a kernel with generated code, given {self.name}, which runs on the host"
+                f"[{asked}] expected a kernel with generated code, given {self.name}, which runs on the host"
             )
-        if form not in ("llvm", "asm"):
-            raise ArgumentError(f"[source] expected 'llvm' or 'asm', given {form!r}")
-        executable: Executable = kernel_cache.executable(
-            evaluate.backend(), self.lowered.kernel, self.lowered.binding
-        )
-        return executable.source(form)
+        return self.work
+
+    def _generated(self, asked: str) -> Generated:
+        """The kernel in Ascend C, for the chip of its backend."""
+        work = self._work(asked)
+        if work.lowered is None:
+            assert work.product is not None
+            return work.product
+        ascend = _ascend(work.backend)
+        kernel, binding = named(work.lowered.kernel, work.names), work.lowered.binding
+        refusal = ascend.lacking(kernel) or ascend.refusal(kernel, binding)
+        if refusal:
+            raise NotSupported(
+                f"[{asked}] expected a kernel for {ascend.chip.name}, given one that it cannot run: {refusal}"
+            )
+        return ascend.generate(kernel, binding)
 
     def __str__(self) -> str:
         lines = [f"{self.kind} {self.name}: {', '.join(self.ops)}"]
@@ -99,7 +190,7 @@ class KernelInfo:
         )
         lines.append(f"  writes  {', '.join(map(str, self.outputs))}  ({_bytes(self.bytes_written)})")
         lines.append(f"  began   {self.reason}")
-        if self.kind == "kernel":
+        if self.extents or self.ir:
             where = "in memory" if self.cached else "to be compiled, or read from disk"
             size = f"{' x '.join(map(str, self.bucket))} ± 20 %" if self.bucket else "one point"
             lines.append(f"  bucket  {size}; code {where}")
@@ -119,16 +210,26 @@ class Explanation:
         Bytes that the kernels read and write.
     """
 
-    def __init__(self, nodes: list[Node], keep_held: bool = True) -> None:
+    def __init__(
+        self,
+        nodes: list[Node],
+        keep_held: bool = True,
+        backend: str = "",
+        names: dict[int, str] | None = None,
+    ) -> None:
         pending = [node for node in nodes if node.buffer is None]
         self.trace: tuple[str, ...] = ()
         self.kernels: list[KernelInfo] = []
         if pending:
             tape = _graph.linearise(pending, keep_held)
             self.trace = tuple(format_tape(tape).splitlines())
-            cut, kernels = compile_tape(tape, evaluate.backend())
+            target = evaluate.backend(backend)
+            cut, kernels = compile_tape(tape, target)
+            shown = Names(tape, cut.graph, names or {})
             self.kernels = [
-                _describe_host(cut, step) if kernel is None else _describe(cut, step, kernel)
+                _describe_host(cut, step, target, shown)
+                if kernel is None
+                else _describe(cut, step, kernel, shown)
                 for step, kernel in zip(cut.steps, kernels, strict=True)
             ]
         self.bytes_moved = sum(k.bytes_read + k.bytes_written for k in self.kernels)
@@ -151,7 +252,7 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(*tensors: TensorBase) -> Explanation:
+def explain(*tensors: TensorBase, backend: str = "") -> Explanation:
     """What evaluating the tensors would run: trace, kernels, why the cut fell where it did, bytes moved.
 
     Nothing is evaluated.
@@ -159,11 +260,15 @@ def explain(*tensors: TensorBase) -> Explanation:
     Parameters
     ----------
     *tensors : Tensor
+        Arrays are called by the names of the caller's variables that hold them.
+    backend : str
+        The backend it would run on, as in `pyasc.backend`; where omitted, the one in force.
 
     Returns
     -------
     Explanation
-        Prints as text; ``.kernels`` and ``.trace`` hold the parts.
+        Prints as text; ``.kernels`` and ``.trace`` hold the parts. Each kernel has its generated code,
+        ``.source("ascendc")``, its ``.tiling`` and its ``.cost`` on the simulated chip.
 
     Raises
     ------
@@ -173,11 +278,14 @@ def explain(*tensors: TensorBase) -> Explanation:
     for tensor in tensors:
         if not isinstance(tensor, TensorBase):
             raise DtypeError(f"[explain] expected tensors, given {type(tensor).__name__}")
-    return Explanation([evaluate.owner(t).node for t in tensors])
+    names = names_in(sys._getframe(1).f_locals)
+    return Explanation([evaluate.owner(t).node for t in tensors], backend=backend, names=names)
 
 
-def _describe(cut: Schedule, step: Step, lowered: LoweredKernel) -> KernelInfo:
-    kernel, binding = lowered.kernel, lowered.binding
+def _describe(cut: Schedule, step: Step, lowered: LoweredKernel, names: Names) -> KernelInfo:
+    binding = lowered.binding
+    known = names.of(lowered)
+    kernel = named(lowered.kernel, known)
     moved = [0] * len(kernel.operands)
     for n, access in enumerate(kernel.accesses):
         points = 1
@@ -194,10 +302,11 @@ def _describe(cut: Schedule, step: Step, lowered: LoweredKernel) -> KernelInfo:
         for o, v, m in zip(kernel.operands, lowered.operands, moved, strict=True)
     ]
     outputs = [o.output for o in kernel.operands]
-    bucket = kernel_cache.bucket(evaluate.backend(), kernel, binding)
+    bucket = kernel_cache.bucket(lowered.backend, kernel, binding)
     return KernelInfo(
         kernel.name,
         "kernel",
+        lowered.backend.name,
         tuple(
             f"{i.attrs[0]} reduce" if i.op == "reduce" else i.op
             for i in kernel.body
@@ -205,18 +314,26 @@ def _describe(cut: Schedule, step: Step, lowered: LoweredKernel) -> KernelInfo:
         ),
         tuple(a for a, o in zip(arrays, outputs, strict=True) if not o),
         tuple(a for a, o in zip(arrays, outputs, strict=True) if o),
-        step.reason,
+        lowered.reason or step.reason,
         sum(a.nbytes for a, o in zip(arrays, outputs, strict=True) if not o),
         sum(a.nbytes for a, o in zip(arrays, outputs, strict=True) if o),
         binding.extents,
         bucket or binding.extents,
         bucket is not None,
         format_kernel(kernel, binding),
-        lowered,
+        Work(
+            lowered.backend,
+            lowered,
+            known,
+            tuple(
+                cut.graph.values[v].size * o.dtype.itemsize
+                for v, o in zip(lowered.operands, kernel.operands, strict=True)
+            ),
+        ),
     )
 
 
-def _describe_host(cut: Schedule, step: Step) -> KernelInfo:
+def _describe_host(cut: Schedule, step: Step, backend: Backend, names: Names) -> KernelInfo:
     graph: Graph = cut.graph
     (v,) = step.members
     value = graph.values[v]
@@ -227,21 +344,89 @@ def _describe_host(cut: Schedule, step: Step) -> KernelInfo:
         if operand.primitive is SCALAR:
             continue
         if operand.primitive is VIEW:
-            operand = graph.values[operand.operands[0]]
-        inputs.append(
-            Array(f"x{n}", operand.shape, operand.dtype.name, operand.size * operand.dtype.itemsize)
-        )
-    output = Array("y0", value.shape, value.dtype.name, value.size * value.dtype.itemsize)
+            o = operand.operands[0]
+            operand = graph.values[o]
+        called = names.get(o, f"x{n}")
+        inputs.append(Array(called, operand.shape, operand.dtype.name, operand.size * operand.dtype.itemsize))
+    output = Array(names.get(v, "y0"), value.shape, value.dtype.name, value.size * value.dtype.itemsize)
+    product = _product(graph, value, backend) if value.primitive is MATMUL else None
     return KernelInfo(
         name,
-        "host",
+        "kernel" if product is not None else "host",
+        backend.name if product is not None else "host",
         (name,),
         tuple(inputs),
         (output,),
-        step.reason,
+        "the cube unit multiplies matrices" if product is not None else step.reason,
         sum(a.nbytes for a in inputs),
         output.nbytes,
+        work=None
+        if product is None
+        else Work(backend, None, sizes=(*(a.nbytes for a in inputs), output.nbytes), product=product),
     )
+
+
+def _product(graph: Graph, value: Value, backend: Backend) -> Generated | None:
+    """The cube kernel of a product of matrices, where the backend has one."""
+    if backend.name == "cpu":
+        return None
+    operands = []
+    for o in value.operands:
+        operand = graph.values[o]
+        strides = operand.attrs[0] if operand.primitive is VIEW else contiguous_strides(operand.shape)
+        operands.append((operand.shape, strides))
+    return _ascend(backend).product(operands, value.shape, value.dtype)
+
+
+def _ascend(backend: Backend) -> Ascend:
+    """What writes Ascend C: the backend itself, or that of the usual chip."""
+    from .backend.ascend.backend import Ascend
+
+    return backend if isinstance(backend, Ascend) else generator()
+
+
+# --- names --------------------------------------------------------------------------------------------
+
+
+class Names:
+    """What the user calls the values of a graph."""
+
+    def __init__(self, tape: Tape, graph: Graph, names: dict[int, str]) -> None:
+        self._graph = graph
+        self._tape = tape
+        self._names = names
+
+    def get(self, v: int, default: str) -> str:
+        """The name of a value, or the default."""
+        return self._names.get(id(self._tape.nodes[self._graph.values[v].position]), default)
+
+    def of(self, lowered: LoweredKernel) -> tuple[str, ...]:
+        """The names of a kernel's operands; those of others stay."""
+        names: list[str] = []
+        for v, operand in zip(lowered.operands, lowered.kernel.operands, strict=True):
+            name = self.get(v, operand.name)
+            names.append(name if name not in names else operand.name)
+        return tuple(names)
+
+
+def named(kernel: Kernel, names: Iterable[str]) -> Kernel:
+    """The kernel with other names for its operands."""
+    operands = zip(kernel.operands, names, strict=True)
+    return replace(kernel, operands=tuple(replace(o, name=name) for o, name in operands))
+
+
+# Those that operands have without a name of the user's are left to them.
+_NAME = re.compile(r"(?![xy]\d+$)[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
+
+
+def names_in(variables: dict[str, Any]) -> dict[int, str]:
+    """The names of the nodes that variables hold, by the id of the node. A name that C++ takes is one of
+    lower-case letters, digits and single underscores."""
+    found: dict[int, str] = {}
+    for name, value in variables.items():
+        if isinstance(value, TensorBase) and _NAME.fullmatch(name) and value.base is None:
+            found.setdefault(id(value.node), name)
+    return found
 
 
 def _bytes(count: int) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
+import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from .explain import Explanation
+from .explain import Explanation, names_in
 from .lazy import evaluate
 from .lazy.plan import Plan
 from .ops import _graph, random
@@ -181,12 +183,22 @@ class Jitted:
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments runs: as `pyasc.explain` of its results. Nothing is evaluated."""
+        return self.explanation("", *args, **kwargs)
+
+    def explanation(self, backend: str, *args: Any, **kwargs: Any) -> Explanation:
+        """What a call with these arguments runs on a backend, the one in force where it has no name. Arrays
+        are called as the function's parameters are."""
+        session = self.session(*args, **kwargs)
+        return Explanation(session.roots, keep_held=False, backend=backend, names=session.names())
+
+    def session(self, *args: Any, **kwargs: Any) -> Session:
+        """The function traced with these arguments; nothing is evaluated but them."""
         found = _Found()
         self._structure(args, kwargs, found)
-        session = _Session(self, args, kwargs, found.tensors)
+        session = Session(self, args, kwargs, found.tensors)
         with session:
             session.run()
-        return Explanation(session.roots, keep_held=False)
+        return session
 
     # --- calls ---------------------------------------------------------------------------------------
 
@@ -195,6 +207,7 @@ class Jitted:
         parts = [_describe(a, found) for a in args]
         for name, value in kwargs.items():
             parts.append((name, _describe(value, found)))
+        parts.append(evaluate.selected())
         tensors = found.tensors
         arguments = len(tensors)
         variables = self._variables
@@ -216,7 +229,7 @@ class Jitted:
         traced = [TracedNumber(n) for n in numbers]
         for n in self._observed.get(structure, ()):
             traced[n].observed = True
-        session = _Session(self, args, kwargs, tensors, traced)
+        session = Session(self, args, kwargs, tensors, traced)
         try:
             with session:
                 session.run()
@@ -229,7 +242,7 @@ class Jitted:
             # should see.
             for number in traced:
                 number.observed = True
-            session = _Session(self, args, kwargs, tensors)
+            session = Session(self, args, kwargs, tensors)
             with session:
                 session.run()
         observed = tuple(n for n, number in enumerate(traced) if number.observed)
@@ -274,7 +287,7 @@ class Jitted:
         return _rebuild(trace.result, made, numbers)
 
 
-class _Session:
+class Session:
     """One run of a function on stand-ins for its tensors."""
 
     def __init__(
@@ -332,6 +345,16 @@ class _Session:
         self.results: list[Any] = []
         self.result = self._result(result)
         self.roots = [_owner(t).node for t in self.results]
+
+    def names(self) -> dict[int, str]:
+        """What the function calls its arguments, variables and results, by the id of their nodes."""
+        known: dict[str, Any] = {v.name: v.get() for v in self.jitted._variables or ()}
+        with contextlib.suppress(TypeError, ValueError):
+            parameters = inspect.signature(self.jitted._function)
+            known |= parameters.bind(*self.args, **self.kwargs).arguments
+        one = len(self.results) == 1
+        known |= {"result" if one else f"result{n}": tensor for n, tensor in enumerate(self.results)}
+        return names_in(known)
 
     def finish(self, traced: list[TracedNumber], found: _Found) -> _Trace:
         """The trace of the call."""

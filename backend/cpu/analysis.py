@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
-from ..ir import Access, Binding, Kernel, Stride
+from ..ir import Kernel, Stride
 
 # An integer value is one of these along the lane axis; anything else is None.
 UNIFORM, CONSECUTIVE = 0, 1
-
-
-def with_axis(kernel: Kernel) -> Kernel:
-    """The kernel with at least one parallel axis: of extent 1 where it had none."""
-    if kernel.parallel:
-        return kernel
-    accesses = tuple(Access(a.operand, Stride.ZERO + a.layout, a.anchor, a.delta) for a in kernel.accesses)
-    body = tuple(replace(i, attrs=(i.attrs[0] + 1,)) if i.op == "index" else i for i in kernel.body)
-    return replace(kernel, parallel=1, accesses=accesses, body=body)
-
-
-def binding_with_axis(kernel: Kernel, binding: Binding) -> Binding:
-    """The binding of `with_axis(kernel)`."""
-    if kernel.parallel:
-        return binding
-    return Binding((1, *binding.extents), tuple((0, *s) for s in binding.strides), binding.offsets)
 
 
 def interleaved_stores(kernel: Kernel, strides: Mapping[int, int]) -> dict[int, list[int]]:

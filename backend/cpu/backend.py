@@ -12,9 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import _runtime
-from ..base import Launch, Phase, Store
-from ..ir import Binding, Kernel, Stride
-from .analysis import binding_with_axis, with_axis
+from ..base import Backend, Launch, Phase, Store
+from ..ir import Binding, Kernel, Stride, binding_with_axis, with_axis
 from .blas import matmul
 from .partition import partition
 from .staging import unshifted, unshifted_binding
@@ -159,6 +158,8 @@ class CPU:
     max_instructions = 768
     max_operands = 24
     stages_shifts = True
+    fallback: Backend | None = None
+    forms: tuple[str, ...] = ("llvm", "asm")
 
     def __init__(self, target: Target | None = None, store: Store | None = None) -> None:
         self._target = target
@@ -177,6 +178,14 @@ class CPU:
         if dtype == np.float16 and not self.target.has_half:
             return False  # conversions would be calls into the compiler's own library
         return dtype.kind in "biuf" or dtype.name == "bfloat16"
+
+    def why(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> str:
+        """Why there is no code."""
+        return f"{dtype.name} has no instructions on this processor"
+
+    def refusal(self, kernel: Kernel, binding: Binding) -> str:
+        """What has code for each instruction has it for the kernel."""
+        return ""
 
     def fingerprint(self) -> str:
         """Target, features and generator version."""

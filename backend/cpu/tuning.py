@@ -6,8 +6,8 @@ from math import prod
 from typing import NamedTuple
 
 from ...ops.primitives import PRIMITIVES
-from ..ir import Binding, Kernel, Stride
-from .analysis import Analysis, binding_with_axis, interleaved_stores, with_axis
+from ..ir import Binding, Kernel, Stride, binding_with_axis, with_axis
+from .analysis import Analysis, interleaved_stores
 from .staging import border, shifts, unshifted, unshifted_binding
 from .target import Target
 from .unroll import can_unroll, unrolled, unrolled_binding

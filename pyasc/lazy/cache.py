@@ -24,7 +24,7 @@ from .bucket import Buckets
 
 MAGIC = b"pyasc-kernel-1\n"
 MAX_KERNELS = 4096
-ENDINGS = (".kernel", ".host", ".tmp")
+ENDINGS = (".kernel", ".host", ".sim", ".tmp")
 
 
 class KernelCache:

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import _runtime
-from ..backend.base import Backend
-from ..backend.cpu.backend import CPU
+from ..backend.base import Backend, KernelFault
 from ..config import config
 from ..ops import _graph
 from ..ops._graph import Node, Tape, TensorBase
@@ -30,14 +29,15 @@ from ..ops.errors import (
     IndexOutOfBounds,
     LinearAlgebraError,
     OutOfMemory,
+    SimulationError,
     TracingError,
     recorded_line,
 )
 from ..ops.primitives import SCALAR, WRAP_INDEX
 from ..ops.traced import TracedNumber
-from .cache import kernels
+from .backends import canonical, create
 from .interpret import interpret
-from .plan import Plan, plan
+from .plan import LabelledError, Plan, plan
 
 MAX_PLANS = 2048
 # A trace that grew too long is evaluated at the line that did so last time, so that each turn of a loop
@@ -49,7 +49,8 @@ PATIENCE = 1.5
 _lock = threading.RLock()
 _plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
 _running: list[Callable[[], Origin]] = []
-_backend: Backend | None = None
+_backends: dict[str, Backend] = {}
+_name = "cpu"  # of the backend in force
 # Nodes whose evaluation failed: the error was raised, and is again where such a node is asked for.
 _failed: weakref.WeakSet[Node] = weakref.WeakSet()
 
@@ -78,6 +79,8 @@ class Origin:
         Of the last output.
     faults : dict
         By the label of a launch, the operations that its faults belong to.
+    calls : dict
+        By the label of what is called from Python, its operation.
     """
 
     def __init__(self, tape: Tape, found: Plan) -> None:
@@ -85,6 +88,7 @@ class Origin:
         self.faults = {
             label: [_place(tape, p) for p in positions] for label, positions in found.faults.items()
         }
+        self.calls = {label: _place(tape, label) for label in found.calls}
 
 
 def _place(tape: Tape, position: int) -> Place:
@@ -93,13 +97,45 @@ def _place(tape: Tape, position: int) -> Place:
     return Place(node.primitive.name, node.where, node.operands[1].value if is_index else None)
 
 
-def backend() -> Backend:
-    """The backend kernels are compiled for, made at first use, as the settings are now."""
-    global _backend
-    if _backend is None:
-        _runtime.set_fault_handler(_fault)
-        _backend = CPU(store=kernels)
-    return _backend
+def backend(name: str = "") -> Backend:
+    """A backend by its name, the one in force by default. Made at first use."""
+    name = canonical(name) if name else _name
+    found = _backends.get(name)
+    if found is None:
+        with _lock:
+            _runtime.set_fault_handler(_fault)
+            found = _backends[name] = create(name, backend("cpu") if name != "cpu" else None)
+    return found
+
+
+def selected() -> str:
+    """The name of the backend in force."""
+    return _name
+
+
+def select(name: str) -> None:
+    """Let what is recorded from now on be computed by another backend.
+
+    What is pending is evaluated first, by the backend that it was recorded for.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such backend.
+    TracingError
+        While a function is being traced.
+    """
+    global _name
+    name = canonical(name)
+    if name == _name:
+        return
+    if tracing():
+        raise TracingError(
+            f"[backend] expected one backend for the whole of a traced function, given {name!r} inside it"
+        )
+    with _lock:
+        sync()
+        _name = name
 
 
 def evaluate(nodes: Sequence[Node]) -> None:
@@ -146,6 +182,8 @@ def run(
             return found.program.run(leaves, scalars, receivers)
         except OutOfMemory as error:
             raise _explained(error, origin().result) from None
+        except LabelledError as error:
+            raise _labelled(error, origin()) from None
         except np.linalg.LinAlgError as error:
             message = f"[linalg] expected a matrix that has a result, given one that does not: {error}"
             raise LinearAlgebraError(message, origin().result.line) from None
@@ -171,11 +209,14 @@ def buffer_of(tensor: TensorBase) -> Any:
 
 def plan_of(tape: Tape, donate: bool = True) -> Plan:
     """The plan for a tape, from the cache or made now. Without `donate` it leaves every leaf as it is."""
-    key = (tape.key, config.fast_math, donate)
+    key = (_name, tape.key, config.fast_math, donate)
     with _lock:
         found = _plans.get(key)
         if found is None:
-            found = _plans[key] = plan(tape, backend(), donate)
+            try:
+                found = _plans[key] = plan(tape, backend(), donate)
+            except LabelledError as error:
+                raise _not_run(error, _place(tape, error.label)) from None
             if len(_plans) > MAX_PLANS:
                 _plans.popitem(last=False)
         return found
@@ -246,6 +287,21 @@ def _fault(label: int, code: int, value: int) -> Exception:
         f"given {value}, which is out of bounds",
         place.line,
     )
+
+
+def _labelled(error: LabelledError, origin: Origin) -> Exception:
+    """The error for what a kernel called from Python raised."""
+    if isinstance(error.cause, KernelFault):
+        return _fault(error.label, error.cause.code, error.cause.value)
+    return _not_run(error, origin.calls.get(error.label, origin.result))
+
+
+def _not_run(error: LabelledError, place: Place) -> Exception:
+    """The error for a kernel that could not be compiled or run, at the line that recorded the operation."""
+    cause = error.cause
+    assert not isinstance(cause, KernelFault)
+    kind = SimulationError if cause.found else BackendError
+    return kind(f"[{place.name}] {cause.message}", place.line)
 
 
 def _explained(error: Exception, result: Place) -> Exception:

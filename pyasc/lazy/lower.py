@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.base import Backend
 from ..backend.ir import Access as KernelAccess
 from ..backend.ir import Binding, Instr, Kernel, Operand, Stride
 from ..ops.primitives import FULL, GATHER, IOTA, LEAF, REDUCE, SCALAR, UPDATE, VIEW, WRAP_INDEX
@@ -35,8 +36,12 @@ class LoweredKernel:
         For each slot: (False, tape position of a SCALAR node) or (True, an int64 that the plan holds).
     position : int
         Tape position of the value that stands for the kernel in messages.
+    backend : Backend
+        What it is compiled for.
     faults : tuple of int
         For each instruction that may report a fault, by its number, the tape position of its value.
+    reason : str
+        Why it is compiled for the fallback of the backend that it was cut for, or "".
     """
 
     kernel: Kernel
@@ -44,7 +49,9 @@ class LoweredKernel:
     operands: tuple[int, ...]
     scalars: tuple[tuple[bool, int], ...]
     position: int
+    backend: Backend
     faults: tuple[int, ...] = ()
+    reason: str = ""
 
 
 class Lowering:
@@ -68,12 +75,13 @@ class Lowering:
         self.computed: dict[tuple[int, Access], int] = {}
         self.corners: dict[tuple[int, Access], int] = {}
         self.cost = schedule.cost
-        self.stages_shifts = schedule.stages_shifts
+        assert step.backend is not None
+        self.backend = step.backend
 
     def run(self) -> LoweredKernel:
         members = sorted(self.step.members)
         needed = self._needed(members)
-        if self.stages_shifts and not self.domain.reduces:
+        if self.backend.stages_shifts and not self.domain.reduces:
             self.staged = self._staged(needed)
         for v in members:
             if v in self.stored:
@@ -374,6 +382,7 @@ class Lowering:
             tuple(self.operands),
             tuple(self.scalars),
             self.values[sinks[-1]].position,
+            self.backend,
             tuple(self.faults),
         )
 

@@ -3,6 +3,7 @@ on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from ..backend.base import Backend
@@ -23,7 +24,7 @@ def compile_tape(tape: Tape, backend: Backend) -> tuple[Schedule, list[LoweredKe
     log_pass("simplify", partial(format_graph, graph))
     cut = schedule(graph, backend)
     log_pass("schedule", partial(format_schedule, cut))
-    kernels = [None if step.host else lower(cut, step) for step in cut.steps]
+    kernels = [None if step.host else _compilable(lower(cut, step)) for step in cut.steps]
     for made in kernels:
         if made is None:
             continue
@@ -32,3 +33,12 @@ def compile_tape(tape: Tape, backend: Backend) -> tuple[Schedule, list[LoweredKe
             verify_binding(made.kernel, made.binding, [graph.values[v].size for v in made.operands])
         log_pass("lower", partial(format_kernel, made.kernel, made.binding))
     return cut, kernels
+
+
+def _compilable(made: LoweredKernel) -> LoweredKernel:
+    """The kernel, for the fallback of its backend where that has no code for it as a whole."""
+    fallback = made.backend.fallback
+    refusal = made.backend.refusal(made.kernel, made.binding) if fallback is not None else ""
+    if fallback is None or not refusal:
+        return made
+    return replace(made, backend=fallback, reason=f"runs on the host: {refusal}")

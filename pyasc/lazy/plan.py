@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import _runtime
-from ..backend.base import Backend, Executable
+from ..backend.base import Backend, Call, Executable, KernelFault, LaunchError
 from ..backend.ir import Access as KernelAccess
 from ..backend.ir import Binding, Instr, Kernel, Operand
 from ..ops._graph import Tape
@@ -45,12 +45,24 @@ class Plan:
         the operation that it belongs to.
     executables : tuple of Executable
         Keep the code of the kernels in memory.
+    calls : tuple of int
+        The labels of what is called from Python, whose errors name the operation.
     """
 
     program: _runtime.Program
     constants: bytes
     faults: dict[int, tuple[int, ...]]
     executables: tuple[Executable, ...]
+    calls: tuple[int, ...]
+
+
+class LabelledError(Exception):
+    """A `KernelFault` or `LaunchError`, its cause, with the label of the launch that raised it."""
+
+    def __init__(self, label: int, cause: KernelFault | LaunchError) -> None:
+        super().__init__(label)
+        self.label = label
+        self.cause = cause
 
 
 class Planner:
@@ -79,6 +91,7 @@ class Planner:
         self.last_use: dict[int, int] = {}
         self.reads: list[set[int]] = []
         self.executables: list[Executable] = []
+        self.calls: list[int] = []
 
     def run(self) -> Plan:
         leaves = {position: n for n, position in enumerate(self.tape.leaves)}
@@ -107,7 +120,7 @@ class Planner:
                 if self.last_use.get(v, n) == n and self._is_temporary(v) and v in self.slot_of:
                     self.program.free(self.slot_of[v])
         constants = struct.pack(f"<{len(self.constants)}q", *self.constants)
-        return Plan(self.program, constants, self.faults, tuple(self.executables))
+        return Plan(self.program, constants, self.faults, tuple(self.executables), tuple(self.calls))
 
     # --- memory --------------------------------------------------------------------------------------
 
@@ -213,12 +226,25 @@ class Planner:
     def _launch(self, lowered: LoweredKernel) -> None:
         if lowered.faults:
             self.faults[lowered.position] = lowered.faults
-        executable = kernel_cache.executable(self.backend, lowered.kernel, lowered.binding)
+        try:
+            executable = kernel_cache.executable(lowered.backend, lowered.kernel, lowered.binding)
+        except LaunchError as error:
+            raise LabelledError(lowered.position, error) from error
         self.executables.append(executable)
         launch = executable.bind(lowered.binding)
         scalars = [
             self._constant(source) if held else self.scalar_index[source] for held, source in lowered.scalars
         ]
+        if isinstance(launch, Call):
+            self._may_fail()
+            self.calls.append(lowered.position)
+            self.program.call(
+                _kernel_call(launch, lowered),
+                [self.slot_of[v] for v in lowered.operands],
+                scalars,
+                lowered.position,
+            )
+            return
         self.program.launch(
             [(p.function, p.units, p.grain) for p in launch.phases],
             [(self.slot_of[lowered.operands[operand]], offset) for operand, offset in launch.pointers],
@@ -294,7 +320,14 @@ class Planner:
             "fill",
         )
         binding = Binding((full.size,), ((1,),), (0,))
-        self._launch(LoweredKernel(kernel, binding, (v,), ((False, scalar.position),), full.position))
+        backend = self.backend
+        if backend.fallback is not None and (
+            not backend.supports("full", full.dtype) or backend.refusal(kernel, binding)
+        ):
+            backend = backend.fallback
+        self._launch(
+            LoweredKernel(kernel, binding, (v,), ((False, scalar.position),), full.position, backend)
+        )
 
     # --- host calls ----------------------------------------------------------------------------------
 
@@ -312,6 +345,7 @@ class Planner:
             readers.append(self._reader(o, slots, scalars))
         slots.append(self.slot_of[v])
         function = self.backend.host_kernel(value.primitive.name)
+        self.calls.append(value.position)
         self.program.call(_host_call(value, readers, function), slots, scalars, value.position)
 
     def _reader(
@@ -349,10 +383,29 @@ def _host_call(
         operands = [read(buffers, scalars) for read in readers]
         out = _runtime.array(buffers[-1], value.shape, value.dtype, writable=True)
         if function is not None:
-            function(*operands, out=out)
+            try:
+                function(*operands, out=out)
+            except LaunchError as error:
+                raise LabelledError(value.position, error) from error
             return
         result = value.primitive.meaning(*operands, attrs=value.attrs, shape=value.shape, dtype=value.dtype)
         np.copyto(out, result, casting="unsafe")
+
+    return call
+
+
+def _kernel_call(launch: Call, lowered: LoweredKernel) -> Callable[[list[Any], list[int]], None]:
+    dtypes = [o.dtype for o in lowered.kernel.operands]
+
+    def call(buffers: list[Any], scalars: list[int]) -> None:
+        arrays = [
+            _runtime.array(buffer, (buffer.nbytes // dtype.itemsize,), dtype, writable=True)
+            for buffer, dtype in zip(buffers, dtypes, strict=True)
+        ]
+        try:
+            launch.function(arrays, scalars)
+        except (KernelFault, LaunchError) as error:
+            raise LabelledError(lowered.position, error) from error
 
     return call
 

@@ -46,6 +46,8 @@ class Step:
     Attributes
     ----------
     domain : Domain
+    backend : Backend or None
+        What it is compiled for; None where it is a host call.
     members : dict of int to bool
         The values computed here; whether over the whole domain (True) or its parallel axes only.
     ancestors : int
@@ -56,7 +58,7 @@ class Step:
 
     number: int
     domain: Domain
-    host: bool
+    backend: Backend | None
     reason: str
     members: dict[int, bool] = field(default_factory=dict)
     ancestors: int = 0
@@ -68,6 +70,11 @@ class Step:
     def bit(self) -> int:
         return 1 << self.number
 
+    @property
+    def host(self) -> bool:
+        """Whether it is a host call."""
+        return self.backend is None
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -78,7 +85,6 @@ class Schedule:
     steps: tuple[Step, ...]
     stored: frozenset[int]
     cost: tuple[float, ...]
-    stages_shifts: bool
 
 
 class Scheduler:
@@ -95,7 +101,7 @@ class Scheduler:
         self.cost: list[float] = []
         self.depth: list[int] = []
         self.shifted_uses: dict[int, float] = {}
-        self.on_host: dict[Any, bool] = {}
+        self.support: dict[Any, Backend | None] = {}
         self.waited_for = 0  # bit set of the steps that some step has among its ancestors
 
     def run(self) -> Schedule:
@@ -111,7 +117,6 @@ class Scheduler:
             self._ordered(),
             frozenset(self.stored),
             tuple(self.cost),
-            self.backend.stages_shifts,
         )
 
     # --- what must be in memory, and what recomputation costs ---------------------------------------
@@ -133,11 +138,7 @@ class Scheduler:
                 # A view of a view that did not compose.
                 if values[value.operands[0]].primitive is VIEW:
                     self._store(value.operands[0])
-            elif value.primitive.kind is Kind.ELEMENTWISE or value.primitive is REDUCE:
-                if self._on_host(value):
-                    self._store(v)
-                    self._store_operands(value)
-            elif value.primitive.kind is Kind.HOST:
+            elif value.primitive is not EMPTY and self._on_host(value):
                 self._store(v)
                 self._store_operands(value)
 
@@ -151,19 +152,40 @@ class Scheduler:
             self.stored.add(v)
 
     def _on_host(self, value: Value) -> bool:
-        """Whether the backend has no code for a value."""
-        if value.primitive.kind is Kind.HOST:
-            return True
-        if value.primitive.kind is not Kind.ELEMENTWISE and value.primitive is not REDUCE:
-            return False
+        """Whether no backend has code for a value."""
+        return self._backend_of(value) is None
+
+    def _backend_of(self, value: Value) -> Backend | None:
+        """The backend that has code for a value, the fallback only where the first one has none."""
+        kind = value.primitive.kind
+        if kind is Kind.HOST or value.primitive is EMPTY:
+            return None
+        fallback = self.backend.fallback
+        if fallback is None and kind is not Kind.ELEMENTWISE and kind is not Kind.REDUCE:
+            return self.backend
         dtypes = (value.dtype, *(self.values[o].dtype for o in value.operands))
-        key = (value.primitive.name, value.attrs, dtypes)
-        found = self.on_host.get(key)
-        if found is None:
-            found = self.on_host[key] = not all(
-                self.backend.supports(value.primitive.name, d, value.attrs) for d in set(dtypes)
+        attrs = () if kind in (Kind.VIEW, Kind.UPDATE) else value.attrs
+        key = (value.primitive.name, attrs, dtypes)
+        if key not in self.support:
+            self.support[key] = next(
+                (
+                    b
+                    for b in (self.backend, fallback)
+                    if b is not None and all(b.supports(value.primitive.name, d, attrs) for d in set(dtypes))
+                ),
+                None,
             )
-        return found
+        return self.support[key]
+
+    def _why(self, value: Value) -> str:
+        """Why a value runs on the host."""
+        if value.primitive.kind is Kind.HOST or value.primitive is EMPTY:
+            return "runs on the host"
+        attrs = () if value.primitive.kind in (Kind.VIEW, Kind.UPDATE) else value.attrs
+        name = value.primitive.name
+        dtypes = (value.dtype, *(self.values[o].dtype for o in value.operands))
+        lacking = next(d for d in dtypes if not self.backend.supports(name, d, attrs))
+        return f"runs on the host: {self.backend.why(name, lacking, attrs)}"
 
     def _is_computed(self, v: int) -> bool:
         """Whether a step computes the value; the rest is folded into its readers."""
@@ -216,8 +238,8 @@ class Scheduler:
         self.cost.append(min(cost, 1e9))
         self.depth.append(depth)
 
-    def _inlinable(self, v: int, access: Access, domain: Domain, budget: float) -> bool:
-        """Whether a value may be computed again at `access`, at no more than `budget`."""
+    def _inlinable(self, v: int, access: Access, domain: Domain, budget: float, step: Step) -> bool:
+        """Whether a value may be computed again at `access` in a step, at no more than `budget`."""
         if self.cost[v] > budget or self.depth[v] > MAX_INLINE_DEPTH:
             return False
         stack = [(v, access)]
@@ -229,6 +251,8 @@ class Scheduler:
             if (u, at) in seen:
                 continue
             seen.add((u, at))
+            if not self._takes(step, self.values[u]):
+                return False
             operands = operand_accesses(self.values, self.stored, u, at, domain)
             if operands is None or self._is_boundary(u):
                 return False
@@ -257,8 +281,9 @@ class Scheduler:
 
     def _place(self, v: int) -> None:
         value = self.values[v]
-        if self._on_host(value) or value.primitive is EMPTY:
-            step = self._begin(Domain.of(value.shape), "runs on the host", host=True)
+        backend = self._backend_of(value)
+        if backend is None:
+            step = self._begin(Domain.of(value.shape), self._why(value), None)
             step.members[v] = True
             self.step_of[v] = step
             for o in value.operands:
@@ -290,7 +315,9 @@ class Scheduler:
                 reason = refusal
         if home is None:
             reduced = value.attrs[1] if value.primitive is REDUCE else ()
-            home = self._begin(Domain.of(shape, reduced), reason, host=False)
+            if backend is not self.backend:
+                reason = self._why(value)
+            home = self._begin(Domain.of(shape, reduced), reason, backend)
             refusal = self._join(home, v, shape, sources)
             if refusal is not None:
                 raise AssertionError(f"a value does not fit a kernel of its own: {refusal}")
@@ -309,8 +336,8 @@ class Scheduler:
     def _sources(self, v: int) -> list[tuple[int, Value | None]]:
         return sources(self.values, self.stored, v)
 
-    def _begin(self, domain: Domain, reason: str, host: bool) -> Step:
-        step = Step(len(self.steps), domain, host, reason)
+    def _begin(self, domain: Domain, reason: str, backend: Backend | None) -> Step:
+        step = Step(len(self.steps), domain, backend, reason)
         self.steps.append(step)
         return step
 
@@ -347,11 +374,16 @@ class Scheduler:
             levels.append(False)
         if not levels:
             return "another iteration domain"
+        backend = step.backend
+        if backend is None or backend is not self._backend_of(value):
+            return (
+                "what it reads is computed on the host" if backend is not self.backend else "runs on the host"
+            )
         weight = max(1.0, value.primitive.cost / 4)
-        if members and step.instructions + weight > self.backend.max_instructions:
-            return f"the kernel is full ({self.backend.max_instructions} instructions)"
-        if members and len(step.buffers | {u for u, _ in sources}) + 1 > self.backend.max_operands:
-            return f"the kernel is full ({self.backend.max_operands} operands)"
+        if members and step.instructions + weight > backend.max_instructions:
+            return f"the kernel is full ({backend.max_instructions} instructions)"
+        if members and len(step.buffers | {u for u, _ in sources}) + 1 > backend.max_operands:
+            return f"the kernel is full ({backend.max_operands} operands)"
         refusal = "another iteration domain"
         for inner in levels:
             domain = step.domain.refine(shape, outer=not inner)
@@ -420,7 +452,7 @@ class Scheduler:
                         earlier.append(u)
                     continue
             if home is not None and (access is None or not self._is_direct(u, access, domain)):
-                if access is not None and self._inlinable(u, access, domain, self._shift_budget(u)):
+                if access is not None and self._inlinable(u, access, domain, self._shift_budget(u), step):
                     mask |= self._inline_ancestors(u)
                     continue
                 if home is step:
@@ -439,6 +471,10 @@ class Scheduler:
         self.stored.update(to_store)
         return mask, stage, roots
 
+    def _takes(self, step: Step, value: Value) -> bool:
+        """Whether a step can compute a value: its fallback takes all that the backend does."""
+        return step.backend is not self.backend or self._backend_of(value) is self.backend
+
     def _is_direct(self, u: int, access: Access, domain: Domain) -> bool:
         """Whether an access meets each element of a value once, in order: nothing would be computed twice."""
         return access == domain.inner_access and self.values[u].size == domain.size
@@ -448,11 +484,12 @@ class Scheduler:
 
     def _merge(self, home: Step, other: Step) -> None:
         """Take another step's values into `home` where nothing stands between the two."""
-        if other.host or other.ancestors & home.bit:
+        backend = home.backend
+        if backend is None or other.backend is not backend or other.ancestors & home.bit:
             return
-        if home.instructions + other.instructions > self.backend.max_instructions:
+        if home.instructions + other.instructions > backend.max_instructions:
             return
-        if len(home.buffers | other.buffers) > self.backend.max_operands:
+        if len(home.buffers | other.buffers) > backend.max_operands:
             return
         merged = home.domain.merge(other.domain)
         if merged is None:
@@ -555,7 +592,7 @@ class Scheduler:
         budget = RECOMPUTE_SHARED
         if access is not None and not self._is_direct(u, access, home.domain):
             budget = self._shift_budget(u)
-        if access is not None and self._inlinable(u, access, home.domain, budget):
+        if access is not None and self._inlinable(u, access, home.domain, budget, home):
             self._store_boundaries(u, home)
         else:
             self.stored.add(u)

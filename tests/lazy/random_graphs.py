@@ -27,6 +27,7 @@ class AnyBackend:
     """Takes every primitive; small limits make the scheduler cut."""
 
     name = "any"
+    fallback: AnyBackend | None = None
 
     def __init__(
         self, max_instructions: int = 30, max_operands: int = 12, stages_shifts: bool = True
@@ -37,6 +38,23 @@ class AnyBackend:
 
     def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
         return True
+
+
+class PartialBackend(AnyBackend):
+    """Lacks some primitives, which another one then takes."""
+
+    name = "partial"
+
+    def __init__(self, lacking: set[str], **limits: Any) -> None:
+        super().__init__(**limits)
+        self.lacking = lacking
+        self.fallback = AnyBackend(stages_shifts=True)
+
+    def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
+        return op not in self.lacking
+
+    def why(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> str:
+        return f"{op} is missing"
 
 
 def random_roots(seed: int) -> list[Node]:

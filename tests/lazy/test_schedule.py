@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_graphs import AnyBackend, by_kernels, by_meaning, random_roots
+from random_graphs import AnyBackend, PartialBackend, by_kernels, by_meaning, random_roots
 
 import pyasc
+from pyasc.lazy.lower import lower
 from pyasc.ops import _graph
 
 
@@ -22,6 +23,31 @@ def test_random_programs(block: int, max_instructions: int) -> None:
             given, _ = by_kernels(tape, AnyBackend(max_instructions, stages_shifts=bool(block % 2)))
         for e, g in zip(expected, given, strict=True):
             np.testing.assert_allclose(g, e, rtol=1e-9, err_msg=f"seed {seed}")
+
+
+LACKING = ({"add"}, {"max", "reduce"}, {"view", "iota"}, {"neg", "update"}, {"gather", "exp", "sub"})
+
+
+@pytest.mark.parametrize("lacking", LACKING, ids=lambda names: "-".join(sorted(names)))
+def test_what_a_backend_lacks_is_cut_for_its_fallback(lacking: set[str]) -> None:
+    backend = PartialBackend(lacking, stages_shifts=False)
+    on_either = set()
+    for seed in range(160):
+        tape = _graph.linearise(random_roots(seed))
+        with np.errstate(all="ignore"):
+            expected = by_meaning(tape)
+            given, cut = by_kernels(tape, backend)
+        for e, g in zip(expected, given, strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-9, err_msg=f"seed {seed}")
+        for step in cut.steps:
+            if step.backend is backend:
+                on_either.add(backend)
+                lowered = lower(cut, step)
+                assert not lacking & {i.op for i in lowered.kernel.body}
+            elif step.backend is backend.fallback:
+                on_either.add(backend.fallback)
+                assert "is missing" in step.reason
+    assert on_either == {backend, backend.fallback}
 
 
 @pytest.mark.full

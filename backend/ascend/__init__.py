@@ -1,0 +1,1 @@
+"""KernelIR to Ascend C: tiles in the unified buffer, vector and cube instructions, events."""

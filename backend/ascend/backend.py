@@ -1,0 +1,148 @@
+"""Kernels in Ascend C for a chip, whatever runs them: what the simulator and a device have in common."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..base import Backend, Executable
+from ..ir import Binding, Kernel
+from . import chip as chip_data
+from .chip import Chip
+from .generated import Generated, Refused
+
+ARCHITECTURE = "dav-2201"
+MAX_GENERATED = 512
+# The primitives that the instructions of KernelIR stand for.
+_TAPE = {"const": "full", "scalar": "full", "index": "iota", "load": "view", "store": "update"}
+
+
+@cache
+def chips() -> tuple[str, ...]:
+    """The chips that there is a generator for."""
+    return tuple(n for n in chip_data.available() if chip_data.load(n).architecture == ARCHITECTURE)
+
+
+class Ascend:
+    """Writes Ascend C for a chip.
+
+    Parameters
+    ----------
+    chip : Chip
+    fallback : Backend or None
+        Runs on the host what the chip has no instructions for.
+    """
+
+    max_instructions = 96
+    max_operands = 12
+    stages_shifts = False
+    forms: tuple[str, ...] = ("ascendc",)
+
+    def __init__(self, chip: Chip, fallback: Backend | None) -> None:
+        self.name = f"ascend:{chip.name}"
+        self.chip = chip
+        self.fallback = fallback
+        self._generated: OrderedDict[Hashable, Generated | Refused] = OrderedDict()
+
+    # --- what the chip can do --------------------------------------------------------------------------
+
+    def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
+        """Whether a primitive computed in a dtype can be written in the chip's instructions."""
+        return not self.why(op, dtype, attrs)
+
+    def why(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> str:
+        """Why it cannot; "" where it can."""
+        from .support import refusal
+
+        return refusal(op, dtype, attrs, self.chip)
+
+    def lacking(self, kernel: Kernel) -> str:
+        """Why some instruction of a kernel that was cut for another backend cannot run here, or ""."""
+        for instr in kernel.body:
+            name = _TAPE.get(instr.op, instr.op)
+            if name == "shift":
+                return "values at other points are computed again for each reader, which the cut must know"
+            for dtype in {instr.dtype, *(kernel.body[a].dtype for a in instr.args)}:
+                reason = self.why(name, dtype, () if name in ("view", "update") else instr.attrs)
+                if reason:
+                    return reason
+        return ""
+
+    def refusal(self, kernel: Kernel, binding: Binding) -> str:
+        """Why a kernel cannot be written at these sizes; "" where it can."""
+        try:
+            self.generate(kernel, binding)
+        except Refused as refused:
+            return str(refused)
+        return ""
+
+    # --- generating --------------------------------------------------------------------------------------
+
+    def tune(self, kernel: Kernel, binding: Binding, fast_math: bool = False) -> Hashable:
+        """How a kernel is cut into tiles at representative sizes."""
+        from .vector import tune
+
+        return tune(kernel, binding, self.chip)
+
+    def generate(self, kernel: Kernel, binding: Binding) -> Generated:
+        """The kernel in Ascend C, tuned for these sizes.
+
+        Raises
+        ------
+        Refused
+            Where it cannot be written.
+        """
+        return self.written(kernel, self.tune(kernel, binding))
+
+    def written(self, kernel: Kernel, tuning: Hashable) -> Generated:
+        """The kernel in Ascend C as it was tuned."""
+        from .vector import VectorTuning, generate
+
+        assert isinstance(tuning, VectorTuning)
+        key = (kernel.key, tuple(o.name for o in kernel.operands), tuning)
+        found = self._generated.get(key)
+        if found is None:
+            try:
+                found = generate(kernel, tuning, self.chip)
+            except Refused as refused:
+                found = refused
+            self._generated[key] = found
+            if len(self._generated) > MAX_GENERATED:
+                self._generated.popitem(last=False)
+        if isinstance(found, Refused):
+            raise found
+        return found
+
+    # --- matrix products -----------------------------------------------------------------------------------
+
+    def product(
+        self,
+        operands: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> Generated | None:
+        """The cube kernel of a product of matrices given by shape and strides in elements; None where the
+        host multiplies."""
+        return None
+
+    def host_kernel(self, name: str) -> Callable[..., None] | None:
+        """A faster way than its meaning to run a HOST primitive."""
+        return None if self.fallback is None else self.fallback.host_kernel(name)
+
+    # --- running: the business of what inherits from here -------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """The chip. What is kept is checked against what would be generated anew."""
+        return f"{self.name}|{self.chip.architecture}"
+
+    def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Executable, bytes]:
+        """There is nothing to run the code on."""
+        raise NotImplementedError
+
+    def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Executable:
+        """There is nothing to run the code on."""
+        raise NotImplementedError

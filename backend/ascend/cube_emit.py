@@ -1,0 +1,542 @@
+"""Writes the Ascend C source of a matrix product.
+
+The kernel's shape: every core works through tiles of C. The operands of a tile come into L1 in packets of several
+steps along k, one ahead of the packet in use; from there each step goes into one half of L0A and L0B, is
+multiplied, and the other half is filled meanwhile. A packet ahead may belong to the next tile, so that no tile
+starts with empty buffers.
+"""
+
+from __future__ import annotations
+
+from .cube_problem import CTYPES, RESULTS, SIZES, Contraction, CubeOptions
+from .cube_tiling import CubeTiling
+from .text import Writer
+
+# Fields of the struct that the kernel receives, in their order.
+FIELDS = (
+    ("int64_t", "aBatch", "elements from one matrix of A to the next"),
+    ("int64_t", "bBatch", ""),
+    ("int64_t", "cBatch", ""),
+    ("int64_t", "biasBatch", ""),
+    ("int32_t", "m", ""),
+    ("int32_t", "n", ""),
+    ("int32_t", "k", ""),
+    ("int32_t", "batch", ""),
+    ("int32_t", "aPitch", "elements from one row in memory to the next"),
+    ("int32_t", "bPitch", ""),
+    ("int32_t", "cPitch", ""),
+    ("int32_t", "batchCores", "the cores: batch × m × n"),
+    ("int32_t", "mCores", ""),
+    ("int32_t", "nCores", ""),
+    ("int32_t", "rounds", "times the cores share out a part of n whose operands stay in L2"),
+    ("int32_t", "mTiles", "tiles of a core in a round"),
+    ("int32_t", "nTiles", ""),
+)
+
+
+def source(
+    contraction: Contraction, options: CubeOptions, tiling: CubeTiling, name: str, summary: list[str]
+) -> str:
+    """The kernel's complete text."""
+    return _Kernel(contraction, options, tiling, name).text(summary)
+
+
+class _Kernel:
+    def __init__(self, contraction: Contraction, options: CubeOptions, tiling: CubeTiling, name: str) -> None:
+        self.c = contraction
+        self.o = options
+        self.t = tiling
+        self.name = name
+        self.write = Writer()
+        self.element = CTYPES[contraction.dtype]
+        self.sums = CTYPES[contraction.accumulator]
+        self.result = CTYPES[contraction.out]
+
+    # --- the file ---------------------------------------------------------------------------------------
+
+    def text(self, summary: list[str]) -> str:
+        w = self.write
+        w(*(f"// {line}".rstrip() for line in summary))
+        w('#include "kernel_operator.h"', "", "using namespace AscendC;", "")
+        with self._class("struct Tiling"):
+            for ctype, field, note in FIELDS:
+                w(f"{ctype} {field};" + (f"  // {note}" if note else ""))
+        w("")
+        self._constants()
+        w("", "__aicore__ inline int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }")
+        w("__aicore__ inline int32_t CeilTo(int32_t a, int32_t unit) { return CeilDiv(a, unit) * unit; }")
+        w("__aicore__ inline int32_t Min(int32_t a, int32_t b) { return a < b ? a : b; }", "")
+        with self._class("class Product"):
+            self._public()
+            w("", "private:")
+            self._types()
+            self._tiles()
+            self._packets()
+            self._copies()
+            self._loads()
+            self._steps()
+            self._members()
+        w("")
+        a, b, c, bias = self.c.names
+        pointers = [f"GM_ADDR {x}" for x in ((a, b, bias, c) if self.c.bias else (a, b, c))]
+        head = f'extern "C" __global__ __aicore__ void {self.name}({", ".join(pointers)}, Tiling tiling)'
+        with w.block(head):
+            w("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);")
+            w("Product product;")
+            w(f"product.Init({', '.join((a, b, bias, c) if self.c.bias else (a, b, c))}, tiling);")
+            w("product.Run();")
+        return w.text()
+
+    def _class(self, head: str) -> _Braces:
+        return _Braces(self.write, head)
+
+    def _constants(self) -> None:
+        t, w = self.t, self.write
+        w(f"constexpr int32_t baseM = {t.base_m}, baseN = {t.base_n}, baseK = {t.base_k};  // one step in L0")
+        w(f"constexpr int32_t packetA = {t.packet_a}, packetB = {t.packet_b};  // of k in one copy into L1")
+        w(
+            f"constexpr int32_t buffersL1 = {t.l1_buffers}, buffersL0 = {t.l0_buffers}, buffersL0C = {t.l0c_buffers};"
+        )
+        w(f"constexpr int32_t block = {self.c.block};  // elements of 32 bytes")
+        w(
+            f"constexpr int32_t unitM = {self.c.row_unit}, unitN = {self.c.column_unit}, unitK = {self.c.depth_unit};"
+        )
+        w(f"constexpr int32_t sizeA = {t.size_a}, sizeB = {t.size_b};  // elements of a packet's buffer")
+
+    # --- the class --------------------------------------------------------------------------------------
+
+    def _public(self) -> None:
+        w, c, t = self.write, self.c, self.t
+        w("public:")
+        bias = "GM_ADDR biasAddress, " if c.bias else ""
+        with w.block(
+            f"    __aicore__ inline void Init(GM_ADDR a, GM_ADDR b, {bias}GM_ADDR c, const Tiling& tiling)"
+        ):
+            w.depth += 1
+            w("t = tiling;")
+            w(f"aGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(a));")
+            w(f"bGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(b));")
+            w(f"cGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.result}*>(c));")
+            if c.bias:
+                w(f"biasGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {CTYPES[c.bias]}*>(biasAddress));")
+            if t.bypass_a or t.bypass_b:
+                w("// Read once: past L2, which is kept for what is read again.")
+            if t.bypass_a:
+                w("aGlobal.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);")
+            if t.bypass_b:
+                w("bGlobal.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);")
+            size = c.size
+            w(f"pipe.InitBuffer(aPackets, buffersL1 * sizeA * {size});")
+            w(f"pipe.InitBuffer(bPackets, buffersL1 * sizeB * {size});")
+            w(f"pipe.InitBuffer(aSteps, buffersL0 * baseM * baseK * {size});")
+            w(f"pipe.InitBuffer(bSteps, buffersL0 * baseN * baseK * {size});")
+            w("pipe.InitBuffer(results, buffersL0C * baseM * baseN * 4);")
+            if c.bias:
+                w(f"pipe.InitBuffer(biasRows, buffersL1 * {self._bias_row()} * {SIZES[c.bias]});")
+                w(f"pipe.InitBuffer(biasTable, {self._bias_row()} * 4);")
+            w.depth -= 1
+        w("")
+        with w.block("    __aicore__ inline void Run()"):
+            w.depth += 1
+            w(
+                "const int32_t core = GetBlockIdx();",
+                "nCore = core % t.nCores;",
+                "mCore = core / t.nCores % t.mCores;",
+                "const int32_t batchCore = core / (t.nCores * t.mCores);",
+                "firstMatrix = static_cast<int64_t>(batchCore) * t.batch / t.batchCores;",
+                "const int32_t matrices =",
+                "    static_cast<int64_t>(batchCore + 1) * t.batch / t.batchCores - firstMatrix;",
+                "tiles = matrices * t.rounds * t.mTiles * t.nTiles;",
+                "if (tiles == 0) return;",
+            )
+            if self.o.unit_flag:
+                w("SetMMLayoutTransform(true);  // along n first, as Fixpipe takes the fractals away")
+            w("Open();")
+            if t.l1_buffers == 2:
+                w("CopyA();", "CopyB();")
+                if c.bias:
+                    w("CopyBias(0);")
+            with w.block("for (int32_t i = 0; i < tiles; ++i)"):
+                w("const Tile tile = At(i);")
+                if c.bias:
+                    w("if (i + 1 < tiles) CopyBias(i + 1);" if t.l1_buffers == 2 else "CopyBias(i);")
+                    w("LoadBias(i, tile);")
+                if not self.o.unit_flag:
+                    w("WaitFlag<HardEvent::FIX_M>(i % buffersL0C);")
+                w("for (int32_t k = 0; k < t.k; k += baseK) Step(i, tile, k);")
+                w("Store(i, tile);")
+            w("Close();")
+            w.depth -= 1
+
+    def _bias_row(self) -> int:
+        """Elements of a tile's bias: a multiple of 64 bytes in the bias table."""
+        return -(-self.t.base_n // 16) * 16
+
+    def _types(self) -> None:
+        w = self.write
+        w.depth += 1
+        with self._class("struct Tile"):
+            w("int64_t matrix;", "int32_t m0, m, n0, n;")
+        w("// The packets of an operand on their way into L1, and the one that is multiplied.")
+        with self._class("struct Packets"):
+            w("int32_t tile, k;  // of the next copy", "int32_t copied, used;")
+        w("")
+        w.depth -= 1
+
+    def _tiles(self) -> None:
+        w = self.write
+        w.depth += 1
+        w(
+            "// Tile number i of this core. Rows and columns are shared out in units, as evenly as they go: tile j of",
+            "// J covers the units from j * units / J to (j + 1) * units / J.",
+        )
+        with w.block("__aicore__ inline Tile At(int32_t i) const"):
+            w(
+                "Tile tile;",
+                "const int32_t column = (i / (t.nTiles * t.mTiles) % t.rounds * t.nCores + nCore) * t.nTiles + i % t.nTiles;",
+                "const int32_t row = mCore * t.mTiles + i / t.nTiles % t.mTiles;",
+                "tile.matrix = firstMatrix + i / (t.nTiles * t.mTiles * t.rounds);",
+                f"Share(t.m, {self.t.share_m}, row, t.mCores * t.mTiles, tile.m0, tile.m);",
+                f"Share(t.n, {self.t.share_n}, column, t.rounds * t.nCores * t.nTiles, tile.n0, tile.n);",
+                "return tile;",
+            )
+        with w.block(
+            "__aicore__ inline void Share(int32_t extent, int32_t unit, int32_t j, int32_t parts, int32_t& start, "
+            "int32_t& size) const"
+        ):
+            w(
+                "const int64_t units = CeilDiv(extent, unit);",
+                "start = static_cast<int32_t>(j * units / parts) * unit;",
+                "size = Min(static_cast<int32_t>((j + 1) * units / parts) * unit, extent) - start;",
+            )
+        w(
+            "",
+            "// Whether the packet of tile i - 1 that is in L1 is what tile i needs: all of k, of the same rows.",
+        )
+        for which, start in (("A", "m0"), ("B", "n0")):
+            with w.block(f"__aicore__ inline bool Stays{which}(int32_t i) const"):
+                w(f"if (t.k > packet{which} || i == 0 || i >= tiles) return false;")
+                w("const Tile before = At(i - 1), tile = At(i);")
+                w(f"return before.matrix == tile.matrix && before.{start} == tile.{start};")
+        w("")
+        w.depth -= 1
+
+    def _packets(self) -> None:
+        w = self.write
+        w.depth += 1
+        w("// The reverse events: every buffer is free at first.")
+        ids = self._events()
+        with w.block("__aicore__ inline void Open()"):
+            for event, numbers in ids:
+                for number in numbers:
+                    w(f"SetFlag<HardEvent::{event}>({number});")
+        with w.block("__aicore__ inline void Close()"):
+            for event, numbers in ids:
+                for number in numbers:
+                    w(f"WaitFlag<HardEvent::{event}>({number});")
+        w("")
+        for which in "AB":
+            lower = which.lower()
+            with w.block(f"__aicore__ inline void Copy{which}()"):
+                w(f"if ({lower}.tile >= tiles) return;")
+                w(f"const Tile tile = At({lower}.tile);")
+                w(
+                    f"const int32_t buffer = {lower}.copied % buffersL1, k = Min(packet{which}, t.k - {lower}.k);"
+                )
+                offset = 0 if which == "A" else self.t.l1_buffers
+                number = f"buffer + {offset}" if offset else "buffer"
+                w(f"WaitFlag<HardEvent::MTE1_MTE2>({number});")
+                self._copy_call(which)
+                w(f"SetFlag<HardEvent::MTE2_MTE1>({number});")
+                w(f"++{lower}.copied;", f"{lower}.k += packet{which};")
+                w(f"if ({lower}.k < t.k) return;")
+                w(f"{lower}.k = 0;", f"do ++{lower}.tile; while (Stays{which}({lower}.tile));")
+        for which in "AB":
+            lower = which.lower()
+            offset = 0 if which == "A" else self.t.l1_buffers
+            number = f"({lower}.used - 1) % buffersL1" + (f" + {offset}" if offset else "")
+            w("// Where a step begins a packet: the next one is sent for, and this one waited for.")
+            with w.block(f"__aicore__ inline void Enter{which}(int32_t i, int32_t k)"):
+                w(f"if (k % packet{which} != 0 || (k == 0 && Stays{which}(i))) return;")
+                w(f"Copy{which}();")
+                w(f"++{lower}.used;", f"WaitFlag<HardEvent::MTE2_MTE1>({number});")
+            with w.block(f"__aicore__ inline void Leave{which}(int32_t i, int32_t k)"):
+                w("const bool last = k + baseK >= t.k;")
+                w(f"if ((last && !Stays{which}(i + 1)) || (!last && (k + baseK) % packet{which} == 0))")
+                w(f"    SetFlag<HardEvent::MTE1_MTE2>({number});")
+        w("")
+        w.depth -= 1
+
+    def _events(self) -> list[tuple[str, list[int]]]:
+        """Events that say that a buffer is free, with their ids. M_MTE1 0 to 2 belong to the pipe object."""
+        count = self.t.l1_buffers
+        events = [("MTE1_MTE2", list(range(2 * count + (count if self.c.bias else 0))))]
+        steps = [4 + i for i in range(self.t.l0_buffers)]
+        events.append(("M_MTE1", [*steps, 6] if self.c.bias else steps))
+        if not self.o.unit_flag:
+            events.append(("FIX_M", list(range(self.t.l0c_buffers))))
+        return events
+
+    def _copy_call(self, which: str) -> None:
+        w, c = self.write, self.c
+        start, extent = ("m0", "m") if which == "A" else ("n0", "n")
+        lower = which.lower()
+        transposed = c.transpose_a if which == "A" else not c.transpose_b
+        unit = {"A": "unitM", "B": "unitN"}[which]
+        base = f"tile.matrix * t.{lower}Batch"
+        if transposed:  # k rows of the tile's rows or columns
+            at = f"{base} + static_cast<int64_t>({lower}.k) * t.{lower}Pitch + tile.{start}"
+            shape = f"k, tile.{extent}, CeilTo(k, unitK)"
+        else:
+            at = f"{base} + static_cast<int64_t>(tile.{start}) * t.{lower}Pitch + {lower}.k"
+            shape = f"tile.{extent}, k, CeilTo(tile.{extent}, {unit})"
+        w(f"CopyIn({lower}Packets.Get<{self.element}>()[buffer * size{which}], {lower}Global[{at}], {shape},")
+        w(f"       t.{lower}Pitch);")
+
+    def _copies(self) -> None:
+        w, c = self.write, self.c
+        w.depth += 1
+        w("// Rows and columns of GM into L1 as NZ with `height` rows to a block of columns.")
+        element = self.element
+        with w.block(
+            f"__aicore__ inline void CopyIn(const LocalTensor<{element}>& to, const GlobalTensor<{element}>& from, "
+            "int32_t rows, int32_t columns, int32_t height, int32_t pitch)"
+        ):
+            w(
+                "Nd2NzParams nz;",
+                "nz.ndNum = 1;",
+                "nz.nValue = rows;",
+                "nz.dValue = columns;",
+                "nz.srcNdMatrixStride = 0;",
+                "nz.srcDValue = pitch;",
+                "nz.dstNzC0Stride = height;",
+                "nz.dstNzNStride = 1;",
+                "nz.dstNzMatrixStride = 0;",
+            )
+            w("// Mmad takes a single row of A for a vector in another layout: it gets the row twice.")
+            with w.block("if (rows == 1)"):
+                w("nz.ndNum = 2;", "nz.srcDValue = 1;", "nz.dstNzMatrixStride = block;")
+            with w.block("else if (pitch > 65535)"):
+                w("// More than the field holds: row by row.")
+                w("nz.nValue = 1;", "nz.srcDValue = 1;")
+                with w.block("for (int32_t row = 0; row < rows; ++row)"):
+                    w("DataCopy(to[row * block], from[static_cast<int64_t>(row) * pitch], nz);")
+                w("return;")
+            w("DataCopy(to, from, nz);")
+        if c.bias:
+            row = self._bias_row()
+            first = 2 * self.t.l1_buffers
+            with w.block("__aicore__ inline void CopyBias(int32_t i)"):
+                w(
+                    "const Tile tile = At(i);",
+                    f"const int32_t buffer = i % buffersL1, id = buffer + {first};",
+                    "WaitFlag<HardEvent::MTE1_MTE2>(id);",
+                    "Nd2NzParams nz;",
+                    "nz.ndNum = 1;",
+                    "nz.nValue = 1;",
+                    "nz.dValue = tile.n;",
+                    "nz.srcNdMatrixStride = 0;",
+                    "nz.srcDValue = 1;",
+                    "nz.dstNzC0Stride = 1;",
+                    "nz.dstNzNStride = 1;",
+                    "nz.dstNzMatrixStride = 0;",
+                    f"DataCopy(biasRows.Get<{CTYPES[c.bias]}>()[buffer * {row}],",
+                    "         biasGlobal[tile.matrix * t.biasBatch + tile.n0], nz);",
+                    "SetFlag<HardEvent::MTE2_MTE1>(id);",
+                )
+            with w.block("__aicore__ inline void LoadBias(int32_t i, const Tile& tile)"):
+                w(
+                    f"const int32_t buffer = i % buffersL1, id = buffer + {first};",
+                    "WaitFlag<HardEvent::MTE2_MTE1>(id);",
+                    "WaitFlag<HardEvent::M_MTE1>(6);",
+                    "DataCopyParams line;",
+                    "line.blockCount = 1;",
+                    "line.blockLen = CeilDiv(tile.n * 4, 64);",
+                    f"DataCopy(biasTable.Get<{self.sums}>(), biasRows.Get<{CTYPES[c.bias]}>()[buffer * {row}], line);",
+                    "SetFlag<HardEvent::MTE1_MTE2>(id);",
+                )
+        w("")
+        w.depth -= 1
+
+    # --- one step ---------------------------------------------------------------------------------------
+
+    def _load_3d(self, rows: str, columns: str, m_start: str, m_extension: str, transpose: bool) -> None:
+        self.write(
+            f"LoadData3DParamsV2<{self.element}> load;",
+            "load.l1H = 1;",
+            f"load.l1W = {rows};",
+            f"load.channelSize = {columns};",
+            f"load.kExtension = {columns};",
+            f"load.mStartPt = {m_start};",
+            f"load.mExtension = {m_extension};",
+            f"load.enTranspose = {'true' if transpose else 'false'};",
+        )
+
+    def _loads(self) -> None:
+        w, c, element = self.write, self.c, self.element
+        w.depth += 1
+        signature = (
+            f"(const LocalTensor<{element}>& to, const LocalTensor<{element}>& from, int32_t k0, int32_t height, "
+            "int32_t {extent}, int32_t k)"
+        )
+        w(
+            "// `k` steps of a packet from `k0` on, into L0A as Zz and into L0B as Zn; `height` rows to a block of",
+            "// columns in L1.",
+        )
+        with w.block("__aicore__ inline void LoadA" + signature.format(extent="m")):
+            if not c.transpose_a:
+                self._load_3d("height", "CeilTo(k, block)", "0", "height", False)
+                w("LoadData(to, from[k0 * height], load);")
+            elif c.dtype != "int8":
+                self._load_3d("height", "CeilTo(m, block)", "k0", "CeilTo(k, unitK)", True)
+                w("LoadData(to, from, load);")
+            else:
+                w(
+                    "const int32_t blocks = CeilDiv(k, block);",
+                    "LoadData2dTransposeParams load;",
+                    "load.startIndex = k0 / unitK;",
+                    "load.repeatTimes = blocks;",
+                    "load.srcStride = 1;",
+                    "load.dstGap = 0;",
+                    "load.dstFracGap = blocks - 1;",
+                    "for (int32_t i = 0; i < CeilDiv(m, unitM); ++i)",
+                    "    LoadDataWithTranspose(to[i * blocks * 2 * 512], from[i * height * block], load);",
+                )
+        with w.block("__aicore__ inline void LoadB" + signature.format(extent="n")):
+            if c.transpose_b:
+                fractals = self.t.base_k // c.block * (-(-self.t.base_n // 16))
+                w(
+                    "// As it lies there: fractal by fractal.",
+                    "LoadData2DParams load;",
+                    "load.srcStride = 1;",
+                    "load.ifTranspose = false;",
+                )
+                if fractals <= 255:
+                    w(
+                        "load.repeatTimes = CeilDiv(k, block) * (height / 16);",
+                        "LoadData(to, from[k0 * height], load);",
+                    )
+                else:
+                    w(
+                        "load.repeatTimes = height / 16;",
+                        "for (int32_t i = 0; i < CeilDiv(k, block); ++i)",
+                        "    LoadData(to[i * height * block], from[(k0 + i * block) * height], load);",
+                    )
+            elif c.dtype != "int8":
+                self._load_3d("height", "CeilTo(n, block)", "k0", "CeilTo(k, unitK)", True)
+                w("LoadData(to, from, load);")
+            else:
+                w(
+                    "LoadData2dTransposeParams load;",
+                    "load.repeatTimes = CeilDiv(n, block);",
+                    "load.srcStride = height / unitK;",
+                    "load.dstGap = 1;",
+                    "load.dstFracGap = 0;",
+                    "for (int32_t i = 0; i < CeilDiv(k, unitK); ++i)",
+                    "    LoadDataWithTranspose(to[i * CeilTo(n, unitN) * block], from[(k0 + i * unitK) * block], load);",
+                )
+        w("")
+        w.depth -= 1
+
+    def _steps(self) -> None:
+        w, c, o, element = self.write, self.c, self.o, self.element
+        w.depth += 1
+        with w.block("__aicore__ inline void Step(int32_t i, const Tile& tile, int32_t k)"):
+            w("EnterA(i, k);", "EnterB(i, k);")
+            w("const int32_t half = steps++ % buffersL0, size = Min(baseK, t.k - k);")
+            w(f"const LocalTensor<{element}> aStep = aSteps.Get<{element}>()[half * baseM * baseK];")
+            w(f"const LocalTensor<{element}> bStep = bSteps.Get<{element}>()[half * baseN * baseK];")
+            w("WaitFlag<HardEvent::M_MTE1>(4 + half);")
+            for which, extent, transposed in (("A", "m", c.transpose_a), ("B", "n", not c.transpose_b)):
+                lower = which.lower()
+                left = f"Min(packet{which}, t.k - k / packet{which} * packet{which})"
+                height = (
+                    f"CeilTo({left}, unitK)" if transposed else f"CeilTo(tile.{extent}, unit{extent.upper()})"
+                )
+                packet = f"{lower}Packets.Get<{element}>()[({lower}.used - 1) % buffersL1 * size{which}]"
+                w(f"Load{which}({lower}Step, {packet}, k % packet{which}, {height}, tile.{extent}, size);")
+            w("LeaveA(i, k);", "LeaveB(i, k);")
+            w("SetFlag<HardEvent::MTE1_M>(half);", "WaitFlag<HardEvent::MTE1_M>(half);")
+            w("MmadParams mmad;")
+            w("mmad.m = tile.m == 1 ? 2 : tile.m;")
+            w("mmad.n = CeilTo(tile.n, unitN);" if c.column_unit == 32 else "mmad.n = tile.n;")
+            w("mmad.k = size;")
+            if c.dtype == "float32" and c.transpose_a:
+                w("mmad.kDirectionAlign = true;")
+            w("mmad.cmatrixInitVal = k == 0;")
+            if o.unit_flag:
+                w("mmad.unitFlag = k + baseK >= t.k ? 3 : 2;")
+            w(
+                f"const LocalTensor<{self.sums}> sums = results.Get<{self.sums}>()[i % buffersL0C * baseM * baseN];"
+            )
+            if c.bias:
+                with w.block("if (k == 0)"):
+                    w("mmad.cmatrixInitVal = false;")
+                    w(f"Mmad(sums, aStep, bStep, biasTable.Get<{self.sums}>(), mmad);")
+                    w("SetFlag<HardEvent::M_MTE1>(6);")
+                with w.block("else"):
+                    w("Mmad(sums, aStep, bStep, mmad);")
+            else:
+                w("Mmad(sums, aStep, bStep, mmad);")
+            w("// Small results follow each other faster than they are complete.")
+            w("if ((mmad.m / 16) * (mmad.n / 16) < 10) PipeBarrier<PIPE_M>();")
+            w("SetFlag<HardEvent::M_MTE1>(4 + half);")
+        mode = RESULTS[c.accumulator, c.out]
+        with w.block("__aicore__ inline void Store(int32_t i, const Tile& tile)"):
+            if not o.unit_flag:
+                w("SetFlag<HardEvent::M_FIX>(i % buffersL0C);", "WaitFlag<HardEvent::M_FIX>(i % buffersL0C);")
+            w(
+                "FixpipeParamsV220 out;",
+                "out.nSize = tile.n;",
+                "out.mSize = tile.m;",
+                "out.srcStride = CeilTo(tile.m, 16);",
+                "out.dstStride = t.cPitch;",
+                f"out.quantPre = QuantMode_t::{mode};",
+            )
+            if mode == "DEQF16":
+                w("out.deqScalar = 0x3f800000;  // 1.0")
+            if c.relu:
+                w("out.reluEn = true;")
+            if o.unit_flag:
+                w("out.unitFlag = 3;")
+            w(
+                f"Fixpipe<{self.result}, {self.sums}, CFG_ROW_MAJOR>(",
+                "    cGlobal[tile.matrix * t.cBatch + static_cast<int64_t>(tile.m0) * t.cPitch + tile.n0],",
+                f"    results.Get<{self.sums}>()[i % buffersL0C * baseM * baseN], out);",
+            )
+            if not o.unit_flag:
+                w("SetFlag<HardEvent::FIX_M>(i % buffersL0C);")
+        w("")
+        w.depth -= 1
+
+    def _members(self) -> None:
+        w, c = self.write, self.c
+        w.depth += 1
+        w("Tiling t;", "TPipe pipe;", f"GlobalTensor<{self.element}> aGlobal, bGlobal;")
+        w(f"GlobalTensor<{self.result}> cGlobal;")
+        w("TBuf<TPosition::A1> aPackets;", "TBuf<TPosition::B1> bPackets;")
+        w("TBuf<TPosition::A2> aSteps;", "TBuf<TPosition::B2> bSteps;", "TBuf<TPosition::CO1> results;")
+        if c.bias:
+            w(f"GlobalTensor<{CTYPES[c.bias]}> biasGlobal;")
+            w("TBuf<TPosition::C1> biasRows;", "TBuf<TPosition::C2> biasTable;")
+        w("int64_t firstMatrix = 0;", "int32_t mCore = 0, nCore = 0, tiles = 0, steps = 0;")
+        w("Packets a{0, 0, 0, 0}, b{0, 0, 0, 0};")
+        w.depth -= 1
+
+
+class _Braces:
+    """A type's declaration: braces, and a semicolon after them."""
+
+    def __init__(self, write: Writer, head: str) -> None:
+        self.write = write
+        self.head = head
+
+    def __enter__(self) -> None:
+        self.write(f"{self.head} {{")
+        if not self.head.startswith("class"):
+            self.write.depth += 1
+
+    def __exit__(self, *error: object) -> None:
+        if not self.head.startswith("class"):
+            self.write.depth -= 1
+        self.write("};")

@@ -1,0 +1,360 @@
+"""The tile sizes of a matrix product: an integer program under the capacities of L1, L0A, L0B and L0C.
+
+The unknowns are the tile of C (baseM × baseN), the step along k (baseK), the steps in one copy into L1 (stepKa,
+stepKb), and how the cores share out the matrix. The objective is the predicted time: of the pipes of a core the
+one that is busy longest, or the memory that all share, and what comes before and after. The search is exact: for
+each tile a bound from below, from the step and the packets that would be best if L1 could hold anything; then all
+steps and packets of the tiles in the order of their bounds, until a bound is above the best time found. The same
+predicted time chooses the shares again when the kernel is bound to other sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .chip import Chip
+from .cube_problem import SIZES, Contraction, CubeOptions
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How the cores share out a product: batch, rows and columns, in rounds over the columns, in tiles.
+
+    Attributes
+    ----------
+    batch_cores, m_cores, n_cores : int
+    rounds : int
+        Parts of the columns that the cores work through one after another, so that what they read stays in L2.
+    m_tiles, n_tiles : int
+        Tiles of a core in a round.
+    """
+
+    batch_cores: int
+    m_cores: int
+    n_cores: int
+    rounds: int
+    m_tiles: int
+    n_tiles: int
+
+    @property
+    def cores(self) -> int:
+        return self.batch_cores * self.m_cores * self.n_cores
+
+    @property
+    def rows(self) -> int:
+        """Tiles along m."""
+        return self.m_cores * self.m_tiles
+
+    @property
+    def columns(self) -> int:
+        """Tiles along n."""
+        return self.rounds * self.n_cores * self.n_tiles
+
+
+@dataclass(frozen=True, slots=True)
+class CubeTiling:
+    """Tile sizes, buffers, and what is predicted of them.
+
+    Attributes
+    ----------
+    base_m, base_n, base_k : int
+        Rows and columns of a tile of C, and what is multiplied at a time along k.
+    step_ka, step_kb : int
+        Steps along k in one copy of A and of B into L1.
+    share_m, share_n : int
+        Tiles start at multiples of these.
+    l1_buffers, l0_buffers, l0c_buffers : int
+    bypass_a, bypass_b : bool
+        Whether the operand is read once and goes past L2.
+    shares : Shares
+        At the sizes that the tiling was made for.
+    times : dict of str to float
+        Predicted microseconds: of each pipe, of the memory, and ``total``.
+    binding : str
+        Which capacity ends each size.
+    """
+
+    base_m: int
+    base_n: int
+    base_k: int
+    step_ka: int
+    step_kb: int
+    share_m: int
+    share_n: int
+    l1_buffers: int
+    l0_buffers: int
+    l0c_buffers: int
+    size_a: int
+    size_b: int
+    bypass_a: bool
+    bypass_b: bool
+    shares: Shares
+    times: dict[str, float]
+    binding: str
+
+    @property
+    def packet_a(self) -> int:
+        return self.base_k * self.step_ka
+
+    @property
+    def packet_b(self) -> int:
+        return self.base_k * self.step_kb
+
+    def __str__(self) -> str:
+        s = self.shares
+        times = ", ".join(f"{pipe} {time:.1f}" for pipe, time in self.times.items() if pipe != "total")
+        return (
+            f"tile {self.base_m} x {self.base_n} x {self.base_k}, packets of {self.step_ka} (A) and {self.step_kb} (B) "
+            f"steps; buffers L1 {self.l1_buffers}, L0 {self.l0_buffers}, L0C {self.l0c_buffers}; {self.binding}\n"
+            f"{s.cores} cores ({s.batch_cores} x {s.m_cores} x {s.n_cores}), rounds {s.rounds}, tiles of a core in a "
+            f"round {s.m_tiles} x {s.n_tiles}\n"
+            f"predicted {self.times['total']:.1f} us: {times}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CubeRates:
+    """What the prediction takes from the chip, in cycles of a core and bytes per cycle."""
+
+    cycles_per_us: float
+    cube: tuple[int, int, int]
+    mmad_head: float
+    load_head: float
+    copy_head: float
+    copy_piece: float
+    copy_latency: float
+    l0a: float
+    l0b: float
+    read: float
+    write: float
+    l2: float
+    hbm: float
+    line: int
+    l2_bytes: int
+    launch: float
+    launch_core: float
+
+    @classmethod
+    def of(cls, chip: Chip, dtype: str) -> CubeRates:
+        timing: Any = chip.timing or {}
+        copies = timing.get("copy", {})
+        rates = chip.rates
+        clock = chip.clock
+        load = copies.get("L1ToL0a", {})
+        packet = copies.get("GmToL1", {})
+        return cls(
+            cycles_per_us=clock / 1e6,
+            cube=chip.cube[dtype],
+            mmad_head=timing.get("cube", {}).get("head", 10),
+            load_head=load.get("head", 54),
+            copy_head=packet.get("head", 12),
+            copy_piece=packet.get("piece", 1.9),
+            copy_latency=packet.get("latency", 156),
+            l0a=float(rates.l1_to_l0a or 512),
+            l0b=float(rates.l1_to_l0b or 256),
+            read=float(rates.l2_read),
+            write=float(rates.l2_write or rates.l2_read),
+            l2=timing.get("l2_bandwidth", 5e12) / clock,
+            hbm=timing.get("hbm_bandwidth", 1.6e12) / clock,
+            line=timing.get("line", 512),
+            l2_bytes=chip.capacity.l2,
+            launch=timing.get("launch_us", 0.5) * clock / 1e6 + timing.get("start_cycles", 0),
+            launch_core=timing.get("launch_core_us", 0.0) * clock / 1e6,
+        )
+
+
+def buffers(options: CubeOptions) -> tuple[int, int, int]:
+    """Buffers in L1, L0 and L0C."""
+    return 1 + options.double_buffer_l1, 1 + options.double_buffer_l0, 1 + options.double_buffer_l0c
+
+
+def tile_fits(c: Contraction, chip: Chip, options: CubeOptions, m: int, n: int, k: int) -> bool:
+    """Whether L0A, L0B and L0C, and the bias table, hold a step of a tile."""
+    _, l0, l0c = buffers(options)
+    return (
+        l0 * m * k * c.size <= chip.capacity.l0a
+        and l0 * n * k * c.size <= chip.capacity.l0b
+        and l0c * m * n * 4 <= chip.capacity.l0c
+        and (not c.bias or n * 4 <= (chip.capacity.bias_table or 1024))
+    )
+
+
+def l1_bytes(c: Contraction, options: CubeOptions, m: int, n: int, k: int, step_ka: int, step_kb: int) -> int:
+    """Bytes of the packets in L1."""
+    l1 = buffers(options)[0]
+    bias = _up(n, 16) * SIZES[c.bias] if c.bias else 0
+    return l1 * ((m * step_ka + n * step_kb) * k * c.size + bias)
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+# --- the predicted time -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Arrays of equal shape (or scalars): everything that the time depends on."""
+
+    m: Any  # rows and columns of the largest tile, k of a step
+    n: Any
+    k: Any
+    step_ka: Any
+    step_kb: Any
+    batch_cores: Any
+    m_cores: Any
+    n_cores: Any
+    rounds: Any
+    m_tiles: Any
+    n_tiles: Any
+
+
+def _lines(width: Any, start_unit: int, line: int) -> Any:
+    """Bytes that pieces of `width` bytes cost: the lines that they touch, on the average over where they start."""
+    if start_unit >= line:
+        return np.ceil(width / line) * line
+    return width + (line - start_unit)
+
+
+def _starts(c: Contraction, pitch: int, own: int) -> int:
+    """The largest power of two, in bytes, that all pieces of an operand start at multiples of."""
+    value = np.gcd(pitch * c.size, own * c.size) if own else pitch * c.size
+    return int(min(value & -value, 512))
+
+
+def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice) -> dict[str, Any]:
+    """Cycles of each pipe of the core with the most to do, of the memory, and in all (``total``)."""
+    cm, cn, ck = rates.cube
+    size, out = c.size, SIZES[c.out]
+    matrices = np.ceil(c.batch / x.batch_cores)
+    # A core's part of C in units, and its tiles; shares are even, so the sums are, too.
+    rows = np.ceil(np.ceil(c.m / 16) / x.m_cores) * 16
+    columns = np.ceil(np.ceil(c.n / 16) / (x.n_cores * x.rounds)) * 16
+    rounds = matrices * x.rounds
+    tiles = rounds * x.m_tiles * x.n_tiles
+    steps = np.ceil(c.k / x.k)
+    depth = np.ceil(c.k / ck)
+    m_pipe = rounds * np.ceil(rows / cm) * np.ceil(columns / cn) * depth + tiles * steps * rates.mmad_head
+    # L1 → L0A and L0B.
+    a_bytes = rounds * x.n_tiles * rows * c.k * size
+    b_bytes = rounds * x.m_tiles * columns * c.k * size
+    mte1 = a_bytes / rates.l0a + b_bytes / rates.l0b + tiles * steps * 2 * rates.load_head
+    # GM → L1: by lines, by pieces (rows of the packet in memory) and by packets. A packet that stays is not sent for.
+    packets_a = np.ceil(steps / x.step_ka)
+    packets_b = np.ceil(steps / x.step_kb)
+    stays_a = packets_a == 1
+    stays_b = (packets_b == 1) & (x.n_tiles * x.rounds == 1)
+    times_a = np.where(stays_a, 1, x.n_tiles)
+    times_b = np.where(stays_b, 1, x.m_tiles)
+    a_pitch, b_pitch = c.pitches()
+    deep_a = np.minimum(x.k * x.step_ka, c.k)
+    deep_b = np.minimum(x.k * x.step_kb, c.k)
+    if c.transpose_a:
+        a_start = _starts(c, a_pitch, 0)
+        a_read = c.k * x.m_tiles * _lines(rows / x.m_tiles * size, min(a_start, 32 * (16 * size // 32)), rates.line)
+        a_pieces = c.k * x.m_tiles
+    else:
+        a_read = rows * packets_a * _lines(deep_a * size, _starts(c, a_pitch, 0), rates.line) * (
+            c.k / (packets_a * deep_a)
+        )
+        a_pieces = rows * packets_a
+    if c.transpose_b:
+        b_read = columns * packets_b * _lines(deep_b * size, _starts(c, b_pitch, 0), rates.line) * (
+            c.k / (packets_b * deep_b)
+        )
+        b_pieces = columns * packets_b
+    else:
+        b_start = _starts(c, b_pitch, 0)
+        b_read = c.k * x.n_tiles * _lines(columns / x.n_tiles * size, min(b_start, 16 * size), rates.line)
+        b_pieces = c.k * x.n_tiles
+    read = rounds * (times_a * a_read + times_b * b_read)
+    pieces = rounds * (times_a * a_pieces + times_b * b_pieces)
+    packets = rounds * (times_a * x.m_tiles * packets_a + times_b * x.n_tiles * packets_b)
+    cores = x.batch_cores * x.m_cores * x.n_cores
+    rate = np.minimum(rates.read, rates.l2 / cores)
+    mte2 = read / rate + pieces * rates.copy_piece + packets * rates.copy_head
+    fix = rounds * rows * columns * out / rates.write + tiles * rates.copy_head
+    # The memory that all share: A once in each round, B and C once.
+    a_all = c.batch * c.m * c.k * size * x.rounds
+    memory = (a_all + c.batch * (c.k * c.n * size + c.m * c.n * out)) / rates.hbm
+    # Before the first Mmad: its packets; after the last one: its result.
+    first = 2 * rates.copy_latency + (x.m * deep_a + x.n * deep_b) * size / rate
+    last = x.m * x.n * out / rates.write
+    if options.double_buffer_l1 and options.double_buffer_l0:
+        busy = np.maximum(np.maximum(m_pipe, mte1), np.maximum(mte2, fix))
+    elif options.double_buffer_l0:
+        busy = mte2 + packets * rates.copy_latency + np.maximum(m_pipe, mte1)
+    else:
+        busy = np.maximum(mte2, 0) + m_pipe + mte1
+        if options.double_buffer_l1:
+            busy = np.maximum(mte2, m_pipe + mte1)
+    if not options.unit_flag and not options.double_buffer_l0c:
+        busy = busy + fix
+    total = rates.launch + rates.launch_core * cores + first + np.maximum(busy, memory) + last
+    return {"MAC": m_pipe, "MTE1": mte1, "MTE2": mte2, "FIXP": fix, "memory": memory, "total": total}
+
+
+# --- sharing out --------------------------------------------------------------------------------------------
+
+
+def rounds_of(c: Contraction, chip: Chip, options: CubeOptions) -> int:
+    """Rounds over n, so that the columns of B that a round reads stay in L2 beside the rows of A in use."""
+    if not options.l2_blocking:
+        return 1
+    columns = c.k * c.n * c.size
+    return max(1, -(-columns // int(0.5 * chip.capacity.l2)))
+
+
+@functools.lru_cache(maxsize=256)
+def _grids(cores: int, batch: int) -> NDArray[np.int64]:
+    """Rows (batch cores, m cores, n cores) whose product is at most the cores there are."""
+    rows = []
+    matrices = sorted({-(-batch // -(-batch // b)) for b in range(1, min(batch, cores) + 1)})
+    for b in matrices:
+        for m in range(1, cores // b + 1):
+            for n in range(1, cores // (b * m) + 1):
+                rows.append((b, m, n))
+    return np.array(rows, np.int64)
+
+
+def _tiles_of(extent: int, unit: int, parts: NDArray[np.int64], base: Any) -> NDArray[np.int64]:
+    """Tiles of each of `parts` even parts of an extent, none above `base`; 0 where there are more parts than units."""
+    units = -(-extent // unit)
+    count = np.maximum(1, -(-(-(-units // parts)) // (base // unit)))
+    return np.where(parts * count <= units, count, np.where(parts <= units, np.maximum(units // parts, 1), 0))
+
+
+def share(c: Contraction, chip: Chip, options: CubeOptions, tiling: CubeTiling) -> tuple[Shares, dict[str, float]]:
+    """How the cores best share out a product in tiles no larger than the tiling's."""
+    rates = CubeRates.of(chip, c.dtype)
+    grids = _grids(chip.cube_cores, c.batch)
+    rounds = rounds_of(c, chip, options)
+    b, m, n = grids.T
+    units = -(-c.n // tiling.share_n)
+    rounds = min(rounds, units)
+    m_tiles = _tiles_of(c.m, tiling.share_m, m, tiling.base_m)
+    n_tiles = _tiles_of(c.n, tiling.share_n, n * rounds, tiling.base_n)
+    good = (m_tiles > 0) & (n_tiles > 0)
+    good &= -(-(-(-c.m // tiling.share_m)) // (m * np.maximum(m_tiles, 1))) * tiling.share_m <= tiling.base_m
+    good &= -(-units // (n * rounds * np.maximum(n_tiles, 1))) * tiling.share_n <= tiling.base_n
+    grids, m_tiles, n_tiles = grids[good], m_tiles[good], n_tiles[good]
+    if len(grids) == 0:  # rounds that do not divide well: one
+        return share(c, chip, replace(options, l2_blocking=False), tiling)
+    b, m, n = grids.T
+    choice = _Choice(
+        tiling.base_m, tiling.base_n, tiling.base_k, tiling.step_ka, tiling.step_kb, b, m, n, rounds, m_tiles, n_tiles
+    )
+    times = predicted(c, rates, options, choice)
+    best = int(np.argmin(times["total"]))
+    shares = Shares(int(b[best]), int(m[best]), int(n[best]), rounds, int(m_tiles[best]), int(n_tiles[best]))
+    return shares, {
+        pipe: float(np.broadcast_to(value, len(grids))[best] / rates.cycles_per_us) for pipe, value in times.items()
+    }

@@ -1,0 +1,381 @@
+"""A function's kernels as a C++ project: kernels, the host code that launches them, a test with golden data.
+
+The project builds with CANN for the NPU and with a C++ compiler for the simulator, from the same files.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import project as files
+from .chip import Chip
+from .generated import Bound, Field, Generated
+
+_FORMATS = {
+    "int8_t": "b", "uint8_t": "B", "int16_t": "h", "uint16_t": "H", "int32_t": "i", "uint32_t": "I",
+    "int64_t": "q", "uint64_t": "Q", "float": "f", "half": "e", "bfloat16_t": "H",
+}  # fmt: skip
+# Of the largest golden value: a kernel sums and rounds in another order than NumPy does.
+_TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+@dataclass(frozen=True)
+class ProjectArray:
+    """An array that the project's program holds on the device.
+
+    Attributes
+    ----------
+    data : array or None
+        Of an input its values, of an output the golden ones.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    role: Literal["input", "output", "temporary"]
+    data: NDArray[Any] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class ProjectLaunch:
+    """A kernel, its sizes, and its arguments.
+
+    Attributes
+    ----------
+    extents, strides, offsets
+        Of the binding, for the comment beside the launch.
+    arrays : tuple of int
+        For each operand of the kernel the number of the array.
+    scalars : tuple of int
+        The bits of the scalar arguments.
+    """
+
+    generated: Generated
+    bound: Bound
+    extents: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
+    arrays: tuple[int, ...]
+    scalars: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Project:
+    """Everything that is written."""
+
+    name: str
+    chip: Chip
+    arrays: tuple[ProjectArray, ...]
+    launches: tuple[ProjectLaunch, ...]
+    description: str
+
+
+def write_project(project: Project, folder: Path, progress: Callable[[str], None]) -> None:
+    """Write the files; `progress` is told of each."""
+
+    def write(path: str, text: str) -> None:
+        progress(path)
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text.lstrip("\n"))
+
+    kernels = _distinct(project.launches)
+    for name, launch in kernels.items():
+        write(f"kernels/{name}.asc", _kernel_file(name, launch))
+    write("src/main.asc", _main(project, kernels))
+    write("src/device.hpp", files.DEVICE)
+    write("src/launch.hpp", files.LAUNCH)
+    write("src/compare.hpp", files.COMPARE)
+    write("src/chip.hpp", _filled(files.CHIP, project, kernels))
+    write("CMakeLists.txt", _filled(files.CMAKE, project, kernels))
+    write("Makefile", _filled(files.MAKEFILE, project, kernels))
+    write("README.md", _readme(project, kernels))
+    (folder / "data").mkdir(exist_ok=True)
+    for array in project.arrays:
+        if array.data is not None:
+            path = f"data/{array.name}.bin"
+            progress(path)
+            (folder / path).write_bytes(np.ascontiguousarray(array.data).tobytes())
+
+
+def _distinct(launches: Sequence[ProjectLaunch]) -> dict[str, ProjectLaunch]:
+    """The kernels by the names of their files: one for each source."""
+    kernels: dict[str, ProjectLaunch] = {}
+    for launch in launches:
+        name = launch.generated.name
+        if name in kernels and kernels[name].generated.source != launch.generated.source:
+            raise AssertionError(f"two kernels are called {name}")
+        kernels.setdefault(name, launch)
+    return kernels
+
+
+# --- kernels ------------------------------------------------------------------------------------------
+
+
+def _sizes(launch: ProjectLaunch) -> list[str]:
+    """The names of the sizes, strides and offsets that host expressions are written in."""
+    names = [f"n{k}" for k in range(len(launch.extents))]
+    names += [f"s{n}_{k}" for n, strides in enumerate(launch.strides) for k in range(len(strides))]
+    return names + [f"o{n}" for n in range(len(launch.offsets))]
+
+
+def _size_values(launch: ProjectLaunch) -> dict[str, int]:
+    values = [*launch.extents, *(s for strides in launch.strides for s in strides), *launch.offsets]
+    return dict(zip(_sizes(launch), values, strict=True))
+
+
+def _used(launch: ProjectLaunch) -> list[str]:
+    """The sizes that a kernel's host code uses, in order."""
+    words = {word for f in launch.generated.fields for word in re.findall(r"\b[nso]\d+(?:_\d+)?\b", f.host)}
+    return [name for name in _sizes(launch) if name in words]
+
+
+def _scalar_type(field: Field) -> str:
+    return {"half": "float", "bfloat16_t": "float"}.get(field.ctype, field.ctype)
+
+
+def _parameters(launch: ProjectLaunch) -> list[str]:
+    """The parameters of the function that launches a kernel."""
+    generated = launch.generated
+    result = ["Device& device"]
+    result += [f"Buffer& {p.name}" for p in generated.parameters]
+    result += [f"int64_t {name}" for name in _used(launch)]
+    result += [f"{_scalar_type(f)} {f.name}" for f in generated.fields if f.scalar >= 0]
+    return [*result, "uint32_t blocks"]
+
+
+def _kernel_file(name: str, launch: ProjectLaunch) -> str:
+    """The generated source, and after it the host's side of the launch."""
+    generated = launch.generated
+    values = _unpacked(generated.fields, launch.bound.tiling(list(launch.scalars)))
+    lines = [
+        "// --- host ---------------------------------------------------------------------------------------",
+        "",
+        '#include "launch.hpp"',
+        "",
+        f"void launch_{name}({', '.join(_parameters(launch))}) {{",
+    ]
+    passed = [p.name for p in generated.parameters]
+    if generated.fields:
+        lines.append("    Tiling tiling{};")
+        for field in generated.fields:
+            if field.scalar >= 0:
+                value = f"static_cast<{field.ctype}>({field.name})"
+            else:
+                value = f"static_cast<{field.ctype}>({field.host or _literal(values[field.name])})"
+            lines.append(f"    tiling.{field.name} = {value};")
+        passed.append("tiling")
+    cores = generated.cores
+    addresses = [f"{p}.address()" for p in passed[: len(generated.parameters)]] + passed[
+        len(generated.parameters) :
+    ]
+    lines += [
+        "#ifdef ON_SIMULATOR",
+        "    static_cast<void>(device);",
+        f'    simulate<{name}>("{name}", blocks, Cores::{cores}, {", ".join(passed)});',
+        "#else",
+        f"    {name}<<<blocks, nullptr, device.stream()>>>({', '.join(addresses)});",
+        "    device.wait();",
+        "#endif",
+        "}",
+        "",
+    ]
+    return generated.source.rstrip("\n") + "\n\n" + "\n".join(lines)
+
+
+def _unpacked(fields: Sequence[Field], data: bytes) -> dict[str, int | float]:
+    """The values of the fields of a struct as C lays them out."""
+    values: dict[str, int | float] = {}
+    at = 0
+    for field in fields:
+        form = _FORMATS[field.ctype]
+        size = struct.calcsize(form)
+        at = -(-at // size) * size
+        (values[field.name],) = struct.unpack_from(f"<{form}", data, at)
+        at += size
+    return values
+
+
+def _literal(value: int | float) -> str:
+    return repr(value)
+
+
+# --- the program --------------------------------------------------------------------------------------
+
+
+def _main(project: Project, kernels: dict[str, ProjectLaunch]) -> str:
+    lines = [
+        f"// {project.description}",
+        "// Runs the kernels on the example's data and compares with what NumPy gives.",
+        '#include "compare.hpp"',
+        '#include "device.hpp"',
+        "",
+        "#include <exception>",
+        "",
+    ]
+    for name, launch in kernels.items():
+        lines.append(f"void launch_{name}({', '.join(_parameters(launch))});")
+    lines += ["", "static bool run() {", "    Device device;"]
+    for array in project.arrays:
+        shape = " × ".join(map(str, array.shape)) or "a number"
+        lines.append(
+            f"    Buffer {array.name}(device, {max(array.nbytes, 1)});  // {array.dtype.name}, {shape}"
+        )
+    lines += [
+        f'    {a.name}.upload(read_file("data/{a.name}.bin", {a.nbytes}));'
+        for a in project.arrays
+        if a.role == "input"
+    ]
+    for number, launch in enumerate(project.launches):
+        lines += ["", *_launch_lines(project, launch, number)]
+    lines += ["", "    bool right = true;"]
+    for array in project.arrays:
+        if array.role == "output":
+            tolerance = _TOLERANCE.get(array.dtype.name, 0.0)
+            lines.append(
+                f'    right &= compare("{array.name}", "{array.dtype.name}", {array.dtype.itemsize}, '
+                f"{array.name}.download(), "
+                f'read_file("data/{array.name}.bin", {array.nbytes}), {tolerance:g});'
+            )
+    lines += [
+        "    return right;",
+        "}",
+        "",
+        "int main() {",
+        "    try {",
+        "        const bool right = run();",
+        '        std::printf("%s\\n", right ? "PASSED" : "FAILED");',
+        "        return right ? 0 : 1;",
+        "    } catch (const std::exception& error) {",
+        '        std::fprintf(stderr, "%s\\n", error.what());',
+        "        return 2;",
+        "    }",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _launch_lines(project: Project, launch: ProjectLaunch, number: int) -> list[str]:
+    generated = launch.generated
+    values = _size_values(launch)
+    tiling = _unpacked(generated.fields, launch.bound.tiling(list(launch.scalars)))
+    lines = []
+    passed = ["device"]
+    status = ""
+    for parameter in generated.parameters:
+        if parameter.operand >= 0:
+            passed.append(project.arrays[launch.arrays[parameter.operand]].name)
+            continue
+        name = f"{parameter.name}{number}"
+        nbytes = 16 if parameter.kind == "status" else max(launch.bound.workspace, 32)
+        lines += [f"    Buffer {name}(device, {nbytes});", f"    {name}.upload(Bytes({nbytes}));"]
+        status = name if parameter.kind == "status" else status
+        passed.append(name)
+    passed += [str(values[name]) for name in _used(launch)]
+    passed += [
+        _scalar_literal(tiling[f.name], launch.scalars[f.scalar], f)
+        for f in generated.fields
+        if f.scalar >= 0
+    ]
+    passed.append(str(launch.bound.blocks))
+    lines.append(f"    launch_{generated.name}({', '.join(passed)});")
+    if status:
+        lines += [
+            "    {",
+            f"        const Bytes fault = {status}.download();",
+            "        int64_t code, value;",
+            "        std::memcpy(&code, &fault[0], 8);",
+            "        std::memcpy(&value, &fault[8], 8);",
+            '        if (code) throw std::runtime_error("index out of bounds: " + std::to_string(value));',
+            "    }",
+        ]
+    return lines
+
+
+def _scalar_literal(value: int | float, bits: int, field: Field) -> str:
+    """The number that was passed, as a literal of the parameter's type."""
+    if field.ctype == "bfloat16_t":
+        (value,) = struct.unpack("<f", struct.pack("<I", (bits & 0xFFFF) << 16))
+    if isinstance(value, float):
+        if value != value:
+            return "NAN"
+        if value in (float("inf"), float("-inf")):
+            return "INFINITY" if value > 0 else "-INFINITY"
+        return f"{np.float32(value)!s}f" if "." in str(np.float32(value)) else f"{float(value)!r}f"
+    return str(value)
+
+
+# --- the rest -----------------------------------------------------------------------------------------
+
+
+def _filled(text: str, project: Project, kernels: dict[str, ProjectLaunch]) -> str:
+    chip, c = project.chip, project.chip.capacity
+    capacities = (0, c.ub, c.l1, c.l0a, c.l0b, c.l0c, c.bias_table or 0, c.fixpipe_buffer or 0)
+    values = {
+        "NAME": project.name,
+        "ARCHITECTURE": chip.architecture,
+        "KERNELS": "\n".join(f"    kernels/{name}.asc" for name in kernels),
+        "CAPACITIES": ", ".join(map(str, capacities)),
+        "CUBE_CORES": str(chip.cube_cores),
+        "VECTOR_CORES": str(chip.vector_cores),
+    }
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def _readme(project: Project, kernels: dict[str, ProjectLaunch]) -> str:
+    rows = [
+        f"| `{a.name}` | {a.dtype.name} | {' × '.join(map(str, a.shape)) or 'a number'} | {a.role} |"
+        for a in project.arrays
+    ]
+    kernel_rows = [
+        f"* `kernels/{name}.asc`: {launch.generated.cores} cores, {launch.bound.blocks} blocks"
+        for name, launch in kernels.items()
+    ]
+    tilings = []
+    for name, launch in kernels.items():
+        tilings += [f"`{name}`", "", "```", str(launch.generated.tiling), "```", ""]
+    return "\n".join(
+        [
+            f"# {project.name}",
+            "",
+            project.description,
+            "",
+            f"Ascend C for {project.chip.name} ({project.chip.architecture}), written by pyasc.",
+            "",
+            "```sh",
+            "make simulate   # a C++ compiler and pyasc: on the simulated chip, each access checked",
+            "make npu        # needs CANN (source its set_env.sh) and an NPU",
+            "```",
+            "",
+            "Both run the kernels on the data in `data/` and compare with what NumPy gave.",
+            "",
+            *kernel_rows,
+            "* `src/main.asc`: reads the data, launches the kernels in order, compares",
+            "* `src/device.hpp`, `src/launch.hpp`: memory and launches, through ACL or on the simulator",
+            "",
+            "| array | dtype | shape | |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            "## Tiling",
+            "",
+            "Each kernel's file ends with the function that fills its `Tiling` and launches it.",
+            "",
+            *tilings,
+        ]
+    )

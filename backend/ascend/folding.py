@@ -1,0 +1,159 @@
+"""Device functions that reduce a tile along its lanes or its rows."""
+
+from __future__ import annotations
+
+from .library import register
+
+# Rows folded together, and the bytes they need: a repeat for each, then the columns of what is left.
+STRIP = 32
+SCRATCH = STRIP * 256 + 16 * STRIP * 4 + STRIP * 4
+
+_WHOLE = {"Add": "WholeReduceSum", "Max": "WholeReduceMax", "Min": "WholeReduceMin"}
+
+
+def native(op: str, dtype: str) -> bool:
+    """Whether one instruction reduces a repeat."""
+    return op in _WHOLE and dtype in ("f16", "f32")
+
+
+def _whole(op: str, count: str, repeats: str, dst: str, src: str) -> str:
+    order = ", ReduceOrder::ORDER_ONLY_VALUE" if op != "Add" else ""
+    return (
+        f"{_WHOLE[op]}({dst}, {src}, static_cast<int32_t>({count}), static_cast<int32_t>({repeats}), "
+        f"1, 1, 8{order});"
+    )
+
+
+register(
+    "BlockColumns",
+    f"""
+// Where the first element of each of {STRIP} repeats lies, in bytes.
+__aicore__ inline LocalTensor<uint32_t> RepeatOffsets(const LocalTensor<uint8_t>& scratch)
+{{
+    const LocalTensor<int32_t> offsets = scratch[{STRIP * 256 + 16 * STRIP * 4}].ReinterpretCast<int32_t>();
+    CreateVecIndex(offsets, 0, {STRIP});
+    Muls(offsets, offsets, 256, {STRIP});
+    return offsets.ReinterpretCast<uint32_t>();
+}}
+""",
+)
+
+
+def _register(op: str) -> None:
+    def fold(native_end: bool) -> str:
+        """From `part`, one repeat for each of `strip` rows, to `strip` elements at `dst[row]`."""
+        if native_end:
+            return _whole(op, "width", "strip", "dst[row]", "part")
+        return f"""for (uint32_t half = width / 2; half >= block; half /= 2) {{
+                {op}(part, part, part[half], static_cast<uint64_t>(half), static_cast<uint8_t>(strip),
+                    BinaryRepeatParams{{1, 1, 1, 8, 8, 8}});
+            }}
+            const LocalTensor<uint32_t> offsets = RepeatOffsets(scratch);
+            const LocalTensor<T> columns = scratch[{STRIP * 256}].ReinterpretCast<T>();
+            for (uint32_t lane = 0; lane < block; ++lane) {{
+                Gather(columns[lane * {STRIP}], part, offsets, static_cast<uint32_t>(lane * sizeof(T)), {STRIP}u);
+            }}
+            for (uint32_t half = block / 2; half > 0; half /= 2) {{
+                {op}(columns, columns, columns[half * {STRIP}], static_cast<int32_t>(half * {STRIP}));
+            }}
+            DataCopy(dst[row], columns, {STRIP}u);"""
+
+    for native_end in (True, False) if op in _WHOLE else (False,):
+        suffix = "" if native_end else "Any"
+        register(
+            f"{op}Lanes{suffix}",
+            f"""
+// The {op} of the lanes of each row, short rows, {STRIP} of them together.
+template <typename T>
+__aicore__ inline void {op}Lanes{suffix}(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+    const LocalTensor<uint8_t>& scratch, T identity, uint32_t rows, uint32_t lanes, uint32_t pitch)
+{{
+    constexpr uint32_t block = 32 / sizeof(T);
+    constexpr uint32_t width = 8 * block;
+    const LocalTensor<T> part = scratch.ReinterpretCast<T>();
+    Duplicate(dst, identity, static_cast<int32_t>(Align(rows, 128)));
+    for (uint32_t row = 0; row < rows; row += {STRIP}) {{
+        const uint32_t strip = Least<uint32_t>({STRIP}, rows - row);
+        Duplicate(part, identity, static_cast<int32_t>({STRIP if not native_end else "strip"} * width));
+        for (uint32_t lane = 0; lane < lanes; lane += width) {{
+            {op}(part, part, src[row * pitch + lane], static_cast<uint64_t>(Least(width, lanes - lane)),
+                static_cast<uint8_t>(strip),
+                BinaryRepeatParams{{1, 1, 1, 8, 8, static_cast<uint8_t>(pitch / block)}});
+        }}
+        {{
+            {fold(native_end)}
+        }}
+    }}
+}}
+""",
+            ("Align", "Least", *(() if native_end else ("BlockColumns",))),
+        )
+        register(
+            f"{op}LongLanes{suffix}",
+            f"""
+// The {op} of the lanes of each row, long rows, folded in halves one after another; overwrites `src`.
+template <typename T>
+__aicore__ inline void {op}LongLanes{suffix}(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+    const LocalTensor<uint8_t>& scratch, T identity, uint32_t rows, uint32_t lanes, uint32_t pitch)
+{{
+    constexpr uint32_t block = 32 / sizeof(T);
+    constexpr uint32_t width = 8 * block;
+    Duplicate(dst, identity, static_cast<int32_t>(Align(rows, 128)));
+    for (uint32_t row = 0; row < rows; {"++row" if native_end else f"row += {STRIP}"}) {{
+        {_long(op, native_end, fold(native_end))}
+    }}
+}}
+""",
+            ("Align", "Least", *(() if native_end else ("BlockColumns",))),
+        )
+    register(
+        f"{op}Rows",
+        f"""
+// The {op} of the rows of a tile, folded in halves; overwrites `src`.
+template <typename T>
+__aicore__ inline void {op}Rows(const LocalTensor<T>& dst, const LocalTensor<T>& src, T identity, uint32_t rows,
+                              uint32_t pitch)
+{{
+    Duplicate(dst, identity, static_cast<int32_t>(Align(pitch, 128)));
+    uint32_t count = rows;
+    while (count > 2) {{
+        const uint32_t half = (count + 1) / 2;
+        {op}(src, src, src[half * pitch], static_cast<int32_t>((count - half) * pitch));
+        count = half;
+    }}
+    if (count == 2) {{
+        {op}(dst, src, src[pitch], static_cast<int32_t>(pitch));
+    }} else {{
+        DataCopy(dst, src, pitch);
+    }}
+}}
+""",
+        ("Align",),
+    )
+
+
+def _long(op: str, native_end: bool, fold: str) -> str:
+    halves = f"""uint32_t count = lanes;
+        while (count > width) {{
+            const uint32_t half = Align((count + 1) / 2, width);
+            {op}(at, at, at[half], static_cast<int32_t>(count - half));
+            count = half;
+        }}"""
+    if native_end:
+        whole = _whole(op, "count", "1", "dst[row]", "at")
+        return f"const LocalTensor<T> at = src[row * pitch];\n        {halves}\n        {whole}"
+    return f"""const uint32_t strip = Least<uint32_t>({STRIP}, rows - row);
+        const LocalTensor<T> part = scratch.ReinterpretCast<T>();
+        Duplicate(part, identity, static_cast<int32_t>({STRIP} * width));
+        for (uint32_t r = 0; r < strip; ++r) {{
+            const LocalTensor<T> at = src[(row + r) * pitch];
+            {halves.replace(chr(10), chr(10) + "    ")}
+            {op}(part[r * width], part[r * width], at, static_cast<int32_t>(count));
+        }}
+        {{
+            {fold}
+        }}"""
+
+
+for _op in ("Add", "Mul", "Max", "Min"):
+    _register(_op)

@@ -1,0 +1,125 @@
+"""What every Ascend C kernel is once it is generated, whatever wrote it: source, parameters, launch.
+
+The vector kernels' spine, the cube kernels, the simulator, `explain` and `export` meet here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..ir import Binding
+from .chip import Chip
+
+Cores = Literal["vector", "cube", "mixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A pointer among the parameters of the kernel's function, in their order.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+        ``"input"`` or ``"output"``: the whole buffer of an operand; ``"workspace"``: scratch in GM;
+        ``"status"``: eight int64 for each block, 0 at the start; a fault is reported in the first two: its
+        code, not 0, and a value.
+    operand : int
+        The number of the operand; -1 for workspace and status.
+    dtype : dtype or None
+    """
+
+    name: str
+    kind: Literal["input", "output", "workspace", "status"]
+    operand: int = -1
+    dtype: np.dtype[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the struct ``Tiling`` that is passed by value after the pointers.
+
+    Attributes
+    ----------
+    name : str
+    ctype : str
+        ``int32_t``, ``int64_t``, ``uint32_t``, ``float``, ``half`` or ``bfloat16_t``: its type in the struct.
+    scalar : int
+        The number of the scalar argument it holds; -1 for one that follows from the sizes.
+    host : str
+        For one that follows from the sizes, the C++ expression of its value on the host, of ``n0``, ``n1``…
+        (extents), ``s0_1`` (stride of access 0 along axis 1), ``o0`` (offset of access 0) and what is in
+        `Generated.host`; with ``Min``, ``Max``, ``CeilDiv``, ``Div``, ``Up`` and ``Root`` as functions.
+    """
+
+    name: str
+    ctype: str
+    scalar: int = -1
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A kernel with its sizes.
+
+    Attributes
+    ----------
+    blocks : int
+    tiling : callable
+        ``tiling(scalars)`` gives the bytes of the struct from the scalar arguments' bits.
+    workspace : int
+        Bytes of GM.
+    """
+
+    blocks: int
+    tiling: Callable[[list[int]], bytes]
+    workspace: int = 0
+
+
+def _always(binding: Binding) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A kernel in Ascend C.
+
+    Attributes
+    ----------
+    name : str
+        Of the function.
+    source : str
+    cores : str
+        ``"vector"``, ``"cube"`` or ``"mixed"``.
+    chip : Chip
+    parameters : tuple of Parameter
+    fields : tuple of Field
+        Of the struct ``Tiling``.
+    host : tuple of (str, str)
+        What is computed from the sizes before the fields, as for `Field.host`; ``blocks`` is among it.
+    tiling : object
+        How it is cut, for people: prints as text.
+    bind : callable
+        ``bind(binding)`` gives the launch for these sizes.
+    fits : callable
+        ``fits(binding)``: whether the code holds for these sizes and strides.
+    """
+
+    name: str
+    source: str
+    cores: Cores
+    chip: Chip
+    parameters: tuple[Parameter, ...]
+    fields: tuple[Field, ...]
+    tiling: Any
+    bind: Callable[[Binding], Bound]
+    fits: Callable[[Binding], bool] = _always
+    host: tuple[tuple[str, str], ...] = ()
+
+
+class Refused(Exception):
+    """A kernel that cannot be written in Ascend C; the text says why, as the end of "runs on the host: "."""

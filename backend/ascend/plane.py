@@ -1,0 +1,92 @@
+"""How a kernel's domain is cut: which axes span a tile, which are looped over, how each access meets a tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..ir import Binding, Kernel, Stride
+from .tile import Form
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The axes of a tile.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    lane : int
+        The axis whose elements lie side by side in UB.
+    row : int
+        The other axis of the tile; -1 for none, a tile is then one row.
+    """
+
+    kernel: Kernel
+    lane: int
+    row: int
+
+    @cached_property
+    def outer(self) -> tuple[int, ...]:
+        """Parallel axes that are looped over, outermost first."""
+        return tuple(k for k in range(self.kernel.parallel) if k not in (self.lane, self.row))
+
+    @cached_property
+    def inner(self) -> tuple[int, ...]:
+        """Reduced axes that are looped over, outermost first."""
+        return tuple(
+            k for k in range(self.kernel.parallel, self.kernel.rank) if k not in (self.lane, self.row)
+        )
+
+    @property
+    def reduces_lanes(self) -> bool:
+        return self.lane >= self.kernel.parallel
+
+    @property
+    def reduces_rows(self) -> bool:
+        return self.row >= self.kernel.parallel
+
+    def form(self, axes: set[int]) -> Form | None:
+        """The form of a value that depends on some axes; None where it is the same all over a tile."""
+        if self.row < 0:
+            return Form.FULL if self.lane in axes else None
+        if self.lane in axes:
+            return Form.FULL if self.row in axes else Form.ROW
+        return Form.COLUMN if self.row in axes else None
+
+    def access_form(self, access: int) -> Form | None:
+        """How an access spans the tile."""
+        layout = self.kernel.accesses[access].layout
+        return self.form({k for k, c in enumerate(layout) if c != Stride.ZERO})
+
+
+def choose_plane(kernel: Kernel, binding: Binding) -> Plane:
+    """The plane whose tiles are copied in the longest pieces."""
+    if kernel.rank == 0:
+        return Plane(kernel, 0, -1)
+    lane = max(range(kernel.rank), key=lambda axis: _lane_score(kernel, binding, axis))
+    if lane >= kernel.parallel:
+        candidates = range(kernel.parallel)
+    elif kernel.reduced:
+        candidates = range(kernel.parallel, kernel.rank)
+    else:
+        candidates = range(kernel.parallel)
+    rows = [k for k in candidates if k != lane]
+    row = max(rows, key=lambda axis: (binding.extents[axis], axis), default=-1)
+    return Plane(kernel, lane, row)
+
+
+def _lane_score(kernel: Kernel, binding: Binding, axis: int) -> tuple[float, int, int]:
+    """Accesses that step by one element along an axis, less those that step further; stores count double."""
+    score = 0.0
+    stored = {i.attrs[0] for i in kernel.body if i.op == "store"}
+    for n, access in enumerate(kernel.accesses):
+        points = 1
+        for extent, stride in zip(binding.extents, binding.strides[n], strict=True):
+            points *= extent if stride else 1
+        weight = points * (2 if n in stored else 1) * kernel.operands[access.operand].dtype.itemsize
+        score += {Stride.UNIT: 1.0, Stride.NEGATIVE: 0.5, Stride.ZERO: 0.0, Stride.ANY: -0.5}[
+            access.layout[axis]
+        ] * weight
+    # Short rows waste lanes: a piece of 32 bytes is the least that is copied.
+    return score * min(1.0, binding.extents[axis] / 16), binding.extents[axis], axis

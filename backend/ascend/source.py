@@ -1,0 +1,710 @@
+"""The source of a vector kernel, and the arguments of its launches."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir import Binding, Kernel, Stride, binding_with_axis, format_kernel
+from . import library, primitives, transfers
+from .alloc import BLOCK, Placement
+from .buffers import PARTS, Buffer, Buffers
+from .chip import Chip
+from .emit import COUNT, InstructionWriter
+from .generated import Bound, Field, Generated, Parameter
+from .stage import MEMORY, ScalarLoad, Stage, Stages
+from .text import CTYPE, Writer
+from .tile import BYTES, MASK, Form, Value, VectorInstr
+
+
+if TYPE_CHECKING:
+    from .vector import VectorTuning
+
+Dtype = np.dtype[Any]
+# Of the events between two pipes, numbers up to here are the stages'; the rest serve single waits.
+STAGE_EVENTS = 6
+SINGLE_EVENT = 7
+
+library.register(
+    "ReportFault",
+    """
+// The first point of a tile whose bit is set: its index and the fault's code for the host.
+__aicore__ inline void ReportFault(const LocalTensor<uint8_t>& mask, const LocalTensor<int32_t>& index, uint32_t rows,
+                                   uint32_t lanes, uint32_t pitch, int64_t code, GlobalTensor<int64_t>& status)
+{
+    const LocalTensor<uint64_t> words = mask.ReinterpretCast<uint64_t>();
+    for (uint32_t word = 0; word * 64 < rows * pitch; ++word) {
+        const uint64_t bits = words.GetValue(word);
+        if (bits == 0) {
+            continue;
+        }
+        for (uint32_t bit = 0; bit < 64; ++bit) {
+            const uint32_t point = word * 64 + bit;
+            if (((bits >> bit) & 1) == 0 || point / pitch >= rows || point % pitch >= lanes) {
+                continue;
+            }
+            const uint32_t slot = static_cast<uint32_t>(GetBlockIdx()) * 8;
+            if (status.GetValue(slot) == 0) {
+                status.SetValue(slot, code);
+                status.SetValue(slot + 1, static_cast<int64_t>(index.GetValue(point)));
+                DataCacheCleanAndInvalid<int64_t, CacheLine::SINGLE_CACHE_LINE>(status[slot]);
+            }
+            return;
+        }
+    }
+}
+""",
+)
+
+
+@dataclass(frozen=True)
+class VectorTiling:
+    """How a vector kernel is cut, for people."""
+
+    kernel: str
+    tuning: VectorTuning
+    chip: Chip
+    buffers: Buffers
+    placement: Placement
+    stages: Stages
+
+    @property
+    def bytes_used(self) -> int:
+        """Of UB."""
+        return self.placement.bytes_used
+
+    @property
+    def saved(self) -> float:
+        """The part of the bytes without reuse that reuse saves."""
+        return 1 - self.placement.bytes_used / max(1, self.placement.bytes_without_reuse)
+
+    def __str__(self) -> str:
+        t, p = self.tuning, self.placement
+        room = self.chip.capacity.ub_usable
+        lines = [
+            f"tiles of {self.kernel} on {self.chip.name}: up to {t.points} points, {t.rows} rows, {t.lanes} lanes; "
+            f"{t.copies} buffer{'s' if t.copies > 1 else ''} for each operand",
+            f"UB {p.bytes_used:,} of {room:,} B; {p.bytes_without_reuse:,} without reuse "
+            f"({100 * self.saved:.0f} % saved), {p.live_bound:,} alive at the fullest point",
+        ]
+        for b in sorted(self.buffers.buffers, key=lambda b: (b.kind, b.name)):
+            copies = t.copies if b.kind != "temporary" else 1
+            places = ", ".join(str(p.offsets[f"{b.name}.{n}"]) for n in range(copies))
+            lines.append(f"  {b.kind:<9} {b.name:<10} {b.size(t.points, t.rows, t.lanes):>7} B @ {places}")
+        return "\n".join(lines)
+
+
+class Source:
+    """Writes one kernel.
+
+    Attributes
+    ----------
+    write : Writer
+        Takes the body.
+    used : set of str
+        The device functions called.
+    fields : list of Field
+        Of the tiling struct, in order; `field` adds one at its first use.
+    """
+
+    def __init__(
+        self,
+        given: Kernel,
+        kernel: Kernel,
+        tuning: VectorTuning,
+        chip: Chip,
+        stages: Stages,
+        buffers: Buffers,
+        placement: Placement,
+    ) -> None:
+        self.given = given
+        self.kernel = kernel
+        self.tuning = tuning
+        self.chip = chip
+        self.stages = stages
+        self.plane = stages.plane
+        self.buffers = buffers
+        self.placement = placement
+        self.write = Writer()
+        self.used: set[str] = {"Align", "Least"}
+        self.tensors: dict[tuple[str, str], None] = {}
+        self.fields: dict[str, Field] = {}
+        self.names = [o.name for o in kernel.operands]
+        self.faults = any(i.op == "Fault" for s in stages.stages for i in s.instrs())
+        self.has_parts = any(i.op == "Combine" for s in stages.stages for i in s.instrs())
+        self.copied = {t.value for s in stages.stages for t in (*s.loads, *s.stores)}
+        self.stage_number = 0
+        self.instruction = InstructionWriter(self.write, buffers, self.tensor, self.used)
+        self.transfer = transfers.TransferWriter(self)
+        granule = 32 // min((BYTES[v.dtype] for v in self.copied), default=4)
+        self.pitch_granule = max(16, granule)
+
+    # --- names -------------------------------------------------------------------------------------------
+
+    def field(self, name: str, ctype: str, host: str) -> str:
+        """A field of the tiling struct, as the kernel's code reads it."""
+        self.fields.setdefault(name, Field(name, ctype, host=host))
+        return f"t.{name}"
+
+    def extent(self, axis: int) -> str:
+        """The extent of an axis."""
+        return self.field(f"e{axis}", "int32_t", f"n{axis}")
+
+    def stride(self, access: int, axis: int) -> str:
+        """The stride of an access along an axis, in elements."""
+        kernel = self.kernel.accesses[access]
+        known = {Stride.ZERO: "0", Stride.UNIT: "1", Stride.NEGATIVE: "-1"}.get(kernel.layout[axis])
+        anchor = kernel.anchor
+        return known or self.field(f"s{anchor}_{axis}", "int64_t", f"s{anchor}_{axis}")
+
+    def tensor(self, value: Value, dtype: str) -> str:
+        """A value's tensor, seen as elements of a dtype."""
+        buffer = self.buffers.of[value]
+        own = "u8" if dtype == MASK else dtype
+        self.tensors[buffer.name, own] = None
+        name = self.tensor_name(buffer, own)
+        if self.is_double(buffer):
+            return f"{name}[turn{buffer.stage}]"
+        return name
+
+    def is_double(self, buffer: Buffer) -> bool:
+        return buffer.kind != "temporary" and self.tuning.copies > 1
+
+    @staticmethod
+    def tensor_name(buffer: Buffer, dtype: str) -> str:
+        """The C++ variable: the buffer's name, with the dtype where it is not that of its first value."""
+        own = "u8" if buffer.values[0].dtype == MASK else buffer.values[0].dtype
+        return f"{buffer.name}_ub" if dtype == own else f"{buffer.name}_{dtype}"
+
+    def global_name(self, access: int) -> str:
+        return f"{self.names[self.kernel.accesses[access].operand]}_gm"
+
+    def offset(self, access: int, axes: dict[int, str]) -> str:
+        """Where an access begins: its own offset and steps along axes to where they stand."""
+        kernel = self.kernel.accesses[access]
+        terms = [self.field(f"o{kernel.anchor}", "int64_t", f"o{kernel.anchor}")]
+        if kernel.delta:
+            terms.append(str(kernel.delta))
+        for axis, at in axes.items():
+            stride = self.stride(access, axis)
+            if stride != "0":
+                terms.append(at if stride == "1" else f"-{at}" if stride == "-1" else f"{at} * {stride}")
+        return " + ".join(terms).replace("+ -", "- ")
+
+    # --- the whole -----------------------------------------------------------------------------------------
+
+    def run(self) -> str:
+        """The source's text."""
+        self._partition()
+        body = Writer()
+        self.write.depth = body.depth = 1
+        self._loops()
+        body.lines += self._opening() + self.write.lines + self._closing()
+        return self._header() + "\n".join(body.lines) + "\n}\n"
+
+    def _header(self) -> str:
+        kernel = self.given
+        comment = [
+            f"// {kernel.name}, by pyasc for {self.chip.name}.",
+            "//",
+            *(f"//   {line}" for line in format_kernel(kernel).splitlines()),
+            "//",
+            *(f"// {line}" for line in str(self.tiling()).splitlines()),
+        ]
+        lines = [*comment, '#include "kernel_operator.h"', "", "using namespace AscendC;", ""]
+        lines.append("struct Tiling {")
+        lines += [f"    {f.ctype} {f.name};" for f in self.ordered_fields()]
+        lines += ["};", ""]
+        functions = library.functions(self.used)
+        lines += [functions, ""] if functions else []
+        parameters = ", ".join([f"GM_ADDR {p.name}" for p in self.parameters()] + ["Tiling t"])
+        lines.append(f'extern "C" __global__ __aicore__ void {self.function_name()}({parameters})')
+        return "\n".join(lines) + "\n{\n"
+
+    def function_name(self) -> str:
+        name = self.given.name
+        return f"{name}_kernel" if name in ("copy", "fill") or name in CTYPE.values() else f"{name}_kernel"
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        found = [
+            Parameter(name, "output" if o.output else "input", n, o.dtype)
+            for n, (name, o) in enumerate(zip(self.names, self.kernel.operands, strict=True))
+        ]
+        if self.has_parts:
+            found.append(Parameter("workspace", "workspace"))
+        if self.faults:
+            found.append(Parameter("status_out", "status"))
+        return tuple(found)
+
+    def ordered_fields(self) -> tuple[Field, ...]:
+        """Wide fields first, so that there is no padding between; scalars last."""
+        scalars = []
+        for slot, dtype in enumerate(self.kernel.scalars):
+            ctype, _ = primitives.scalar_representation(dtype)
+            scalars.append(Field(f"s{slot}", ctype, scalar=slot))
+        return (*self.fields.values(), *scalars)
+
+    def tiling(self) -> VectorTiling:
+        return VectorTiling(
+            self.given.name, self.tuning, self.chip, self.buffers, self.placement, self.stages
+        )
+
+    def _opening(self) -> list[str]:
+        write = Writer()
+        write.depth = 1
+        write(
+            "TPipe pipe;",
+            "TBuf<TPosition::VECCALC> ub;",
+            f"pipe.InitBuffer(ub, {self.placement.bytes_used});",
+        )
+        for n, operand in enumerate(self.kernel.operands):
+            name, ctype = self.names[n], CTYPE[MEMORY[operand.dtype.name]]
+            write(f"GlobalTensor<{ctype}> {name}_gm;")
+            write(f"{name}_gm.SetGlobalBuffer((__gm__ {ctype}*){name});")
+            if n in self.tuning.bypass:
+                write(f"{name}_gm.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);  // read once")
+        if self.has_parts:
+            write("GlobalTensor<uint8_t> parts_gm;", "parts_gm.SetGlobalBuffer((__gm__ uint8_t*)workspace);")
+        if self.faults:
+            write("GlobalTensor<int64_t> status;", "status.SetGlobalBuffer((__gm__ int64_t*)status_out);")
+        t = self.tuning
+        by_name = {b.name: b for b in self.buffers.buffers}
+        for (name, dtype), _ in self.tensors.items():
+            buffer = by_name[name]
+            ctype = CTYPE[dtype]
+            count = buffer.size(t.points, t.rows, t.lanes) // BYTES.get(dtype, 1)
+            places = [
+                f"ub.GetWithOffset<{ctype}>({count}, {self.placement.offsets[f'{name}.{n}']})"
+                for n in range(t.copies if self.is_double(buffer) else 1)
+            ]
+            variable = self.tensor_name(buffer, dtype)
+            if self.is_double(buffer):
+                write(f"LocalTensor<{ctype}> {variable}[2] = {{{', '.join(places)}}};")
+            else:
+                write(f"LocalTensor<{ctype}> {variable} = {places[0]};")
+        self._reverse_events(write)
+        return write.lines
+
+    # --- events ----------------------------------------------------------------------------------------------
+
+    def _event(self, stage: int) -> str:
+        """The number of a stage's events, for the buffers whose turn it is."""
+        copies = self.tuning.copies
+        return f"{stage * copies} + turn{stage}" if copies > 1 else str(stage)
+
+    def _set(self, pair: str, stage: int) -> str:
+        return f"SetFlag<HardEvent::{pair}>({self._event(stage)});"
+
+    def _wait(self, pair: str, stage: int) -> str:
+        return f"WaitFlag<HardEvent::{pair}>({self._event(stage)});"
+
+    def _uses(self, stage: Stage) -> list[str]:
+        """The reverse events of a stage: who gives buffers back to whom."""
+        return (["V_MTE2"] if stage.loads else []) + (["MTE3_V"] if stage.stores else [])
+
+    def _events_fit(self) -> bool:
+        return self.tuning.options.events and len(self.stages.stages) * self.tuning.copies <= STAGE_EVENTS
+
+    def _all_events(self, write: Writer, call: str) -> None:
+        for number, stage in enumerate(self.stages.stages):
+            for pair in self._uses(stage):
+                for copy in range(self.tuning.copies):
+                    write(f"{call}<HardEvent::{pair}>({number * self.tuning.copies + copy});")
+
+    def _reverse_events(self, write: Writer) -> None:
+        cleared = [
+            b
+            for b in self.buffers.buffers
+            if b.kind == "load" and any(v.form is not Form.SCRATCH for v in b.values)
+        ]
+        if cleared:
+            write("// Copies of short rows leave gaps, which instructions read.")
+        for buffer in cleared:
+            self.used.add("Clear")
+            dtype = "u8" if buffer.values[0].dtype == MASK else buffer.values[0].dtype
+            name = self.tensor_name(buffer, dtype)
+            for copy in range(self.tuning.copies if self.is_double(buffer) else 1):
+                write(f"Clear({name}{f'[{copy}]' if self.is_double(buffer) else ''});")
+        if self._events_fit():
+            write("// All buffers are free.")
+            self._all_events(write, "SetFlag")
+        elif cleared:
+            write("PipeBarrier<PIPE_ALL>();")
+        if self.tuning.copies > 1:
+            for number in range(len(self.stages.stages)):
+                write(f"uint32_t turn{number} = 0;")
+        if self.has_parts:
+            write("uint32_t meeting = 0;")
+
+    def _closing(self) -> list[str]:
+        write = Writer()
+        write.depth = 1
+        if self._events_fit():
+            self._all_events(write, "WaitFlag")
+        return write.lines
+
+    # --- loops -----------------------------------------------------------------------------------------------
+
+    def _partition(self) -> None:
+        """Fields for how the domain is cut; `host` computes them from the sizes of a launch."""
+        t, plane = self.tuning, self.plane
+        add = self.field
+        g = self.pitch_granule
+        lane, row = f"n{plane.lane}", f"n{plane.row}" if plane.row >= 0 else "1"
+        outer = " * ".join([f"n{k}" for k in plane.outer] or ["1"])
+        cores = self.chip.vector_cores if t.options.cores else 1
+        every = " * ".join([f"n{k}" for k in range(self.kernel.rank)])
+        self.host: list[tuple[str, str]] = []
+
+        def host(name: str, expression: str) -> str:
+            self.host.append((name, expression))
+            return name
+
+        whole_lanes = self.stages.whole and plane.reduces_lanes
+        host("cores", f"Min({cores}, Max(1, Root(Div({every}, {t.grain}))))")
+        cap_lanes = min(t.lanes, t.points)
+        if whole_lanes:
+            host("most_lanes", lane)
+        else:
+            host("most_lanes", f"Min({lane}, {cap_lanes})")
+        host("even_lanes", f"CeilDiv({lane}, CeilDiv({lane}, most_lanes))")
+        lane_step = 128 if t.rows == 1 or plane.row < 0 else g
+        cuts_rows = plane.row >= 0 and not plane.reduces_rows
+        if plane.reduces_lanes or cuts_rows:
+            host("tile_lanes", f"Min(most_lanes, Up(even_lanes, {lane_step}))")
+            host("pitch", f"Up(tile_lanes, {g})")
+            host("most_rows", f"Max(1, Min({t.rows}, Div({t.points}, pitch)))")
+            host("lane_tiles", f"CeilDiv({lane}, tile_lanes)")
+            host("others", outer if plane.reduces_lanes else f"{outer} * lane_tiles")
+            host("tiles", f"others * CeilDiv({row}, most_rows)")
+            host("wanted", "Div(CeilDiv(tiles, cores) * cores, others)")
+            host("tile_rows", f"Min(most_rows, CeilDiv({row}, Max(1, wanted)))")
+            host("row_tiles", f"CeilDiv({row}, tile_rows)")
+        else:
+            # Lanes are cut; rows are reduced, or there is but one.
+            host("others", outer)
+            host("tiles", f"others * CeilDiv({lane}, most_lanes)")
+            host("wanted", "Div(CeilDiv(tiles, cores) * cores, others)")
+            host("tile_lanes", f"Min(most_lanes, Up(CeilDiv({lane}, Max(1, wanted)), {lane_step}))")
+            host("lane_tiles", f"CeilDiv({lane}, tile_lanes)")
+            host("pitch", f"Up(tile_lanes, {g})")
+            host("tile_rows", f"Min({row}, Max(1, Min({t.rows}, Div({t.points}, pitch))))")
+            host("row_tiles", f"CeilDiv({row}, tile_rows)")
+        parallel = [outer]
+        if cuts_rows:
+            parallel.append("row_tiles")
+        if not plane.reduces_lanes:
+            parallel.append("lane_tiles")
+        host("units", " * ".join(parallel))
+        reduced = [f"n{k}" for k in plane.inner]
+        if plane.reduces_lanes:
+            reduced.append("lane_tiles")
+        elif plane.reduces_rows:
+            reduced.append("row_tiles")
+        host("parts", " * ".join(reduced or ["1"]))
+        host("blocks", "Min(cores, parts)" if t.split else "Min(cores, units)")
+        for name in ("tile_rows", "tile_lanes", "row_tiles", "lane_tiles", "units", "parts"):
+            add(name, "int32_t", name)
+
+    def _loops(self) -> None:
+        write, t, plane = self.write, self.tuning, self.plane
+        write("const int64_t block = GetBlockIdx();", "const int64_t blocks = GetBlockNum();")
+        if t.split:
+            write("// Every core takes its part of each reduction.")
+            write("const int64_t unit_begin = 0;", "const int64_t unit_end = t.units;")
+            write("const int32_t part_begin = static_cast<int32_t>(t.parts * block / blocks);")
+            write("const int32_t part_end = static_cast<int32_t>(t.parts * (block + 1) / blocks);")
+        else:
+            write("const int64_t unit_begin = t.units * block / blocks;")
+            write("const int64_t unit_end = t.units * (block + 1) / blocks;")
+            write("const int32_t part_begin = 0;", "const int32_t part_end = t.parts;")
+        with write.block("for (int64_t unit = unit_begin; unit < unit_end; ++unit)"):
+            write("int64_t rest = unit;")
+            if not plane.reduces_lanes:
+                self._digit("lane_tile", "t.lane_tiles", last=not self._cuts_rows() and not plane.outer)
+                self._span("lane", plane.lane, "lanes", "t.tile_lanes")
+            if self._cuts_rows():
+                self._digit("row_tile", "t.row_tiles", last=not plane.outer)
+                self._span("row", plane.row, "rows", "t.tile_rows")
+            for position, axis in enumerate(reversed(plane.outer)):
+                self._digit(f"i{axis}", self.extent(axis), last=position == len(plane.outer) - 1)
+            if plane.row < 0:
+                write("const uint32_t rows = 1;")
+            if self.stages.whole:
+                self._whole()
+            for number, stage in enumerate(self.stages.stages):
+                self._stage(number, stage)
+            # What was loaded for all of a unit is free again.
+            if self._events_fit() and not self.stages.whole:
+                for number, stage in enumerate(self.stages.stages):
+                    if stage.loads and not stage.loops:
+                        write(self._set("V_MTE2", number))
+                        if t.copies > 1:
+                            write(f"turn{number} ^= 1;")
+
+    def _cuts_rows(self) -> bool:
+        return self.plane.row >= 0 and not self.plane.reduces_rows
+
+    def _digit(self, name: str, extent: str, last: bool = False) -> None:
+        if last:
+            self.write(f"const int32_t {name} = static_cast<int32_t>(rest);")
+        else:
+            self.write(f"const int32_t {name} = static_cast<int32_t>(rest % {extent});", f"rest /= {extent};")
+
+    def _span(self, which: str, axis: int, count: str, step: str) -> None:
+        """Where a tile begins along an axis, and how much of it there is."""
+        self.write(f"const int64_t {which}0 = static_cast<int64_t>({which}_tile) * {step};")
+        self.write(
+            f"const uint32_t {count} = static_cast<uint32_t>(Least<int64_t>({step}, {self.extent(axis)} - {which}0));"
+        )
+
+    def _whole(self) -> None:
+        write, plane = self.write, self.plane
+        if plane.reduces_lanes:
+            write(
+                "const int64_t lane0 = 0;",
+                f"const uint32_t lanes = static_cast<uint32_t>({self.extent(plane.lane)});",
+            )
+        if plane.reduces_rows:
+            write(
+                "const int64_t row0 = 0;",
+                f"const uint32_t rows = static_cast<uint32_t>({self.extent(plane.row)});",
+            )
+        self._counts()
+
+    def _counts(self) -> None:
+        """How many elements a value of each form has, in whole repeats."""
+        forms = {v.form for v in self.buffers.of}
+        lines = [f"const uint32_t pitch = Align(lanes, {self.pitch_granule});"]
+        if Form.FULL in forms:
+            lines.append("const uint32_t n = Align(rows * pitch, 128);")
+        if Form.ROW in forms:
+            lines.append("const uint32_t nl = Align(pitch, 128);")
+        if Form.COLUMN in forms:
+            lines.append("const uint32_t nr = Align(rows, 128);")
+        self.write(*lines)
+
+    def _stage(self, number: int, stage: Stage) -> None:
+        write, plane = self.write, self.plane
+        self.stage_number = number
+        write("", f"// {stage.name}")
+        if self.stages.whole:
+            self._copies_and_instructions(number, stage)
+            return
+        if not stage.loops:
+            with write.block(""):
+                self._outer_counts()
+                self._copies_and_instructions(number, stage)
+            return
+        if stage.before:
+            with write.block(""):
+                self._outer_counts()
+                for instr in stage.before:
+                    self.instruction(instr)
+        with write.block("for (int32_t part = part_begin; part < part_end; ++part)"):
+            write("int32_t left = part;")
+            if plane.reduces_lanes:
+                write("const int32_t lane_tile = left % t.lane_tiles;", "left /= t.lane_tiles;")
+                self._span("lane", plane.lane, "lanes", "t.tile_lanes")
+            elif plane.reduces_rows:
+                write("const int32_t row_tile = left % t.row_tiles;", "left /= t.row_tiles;")
+                self._span("row", plane.row, "rows", "t.tile_rows")
+            for axis in reversed(plane.inner):
+                write(f"const int32_t i{axis} = left % {self.extent(axis)};", f"left /= {self.extent(axis)};")
+            self._counts()
+            self._copies_and_instructions(number, stage)
+        if stage.after:
+            with write.block(""):
+                self._outer_counts()
+                for instr in stage.after:
+                    self._instr(instr)
+
+    def _outer_counts(self) -> None:
+        """Counts where only values over the parallel axes are."""
+        plane = self.plane
+        if plane.reduces_lanes:
+            self.write("const uint32_t nr = Align(rows, 128);")
+        else:
+            self.write(f"const uint32_t pitch = Align(lanes, {self.pitch_granule});")
+            self.write("const uint32_t nl = Align(pitch, 128);")
+            if not plane.reduces_rows and plane.row >= 0:
+                self.write("const uint32_t nr = Align(rows, 128);")
+
+    def _copies_and_instructions(self, number: int, stage: Stage) -> None:
+        write, events = self.write, self._events_fit()
+        body = stage.body
+        later = not stage.loops and not self.stages.whole  # its loads are needed by the stages that follow
+        for scalar in stage.scalars:
+            self._scalar_load(scalar)
+        if stage.loads:
+            if events:
+                write(self._wait("V_MTE2", number))
+            for load in stage.loads:
+                self.transfer.load(load)
+            write(*([self._set("MTE2_V", number), self._wait("MTE2_V", number)] if events else [_BARRIER]))
+        if stage.stores and events:
+            write(self._wait("MTE3_V", number))
+        for instr in body:
+            self._instr(instr)
+        if stage.loads and events and not later:
+            write(self._set("V_MTE2", number))
+        if stage.stores:
+            write(*([self._set("V_MTE3", number), self._wait("V_MTE3", number)] if events else [_BARRIER]))
+            for store in stage.stores:
+                self.transfer.store(store)
+            write(self._set("MTE3_V", number) if events else _BARRIER)
+        elif stage.loads and not events:
+            write(_BARRIER)
+        if self.tuning.copies > 1 and (stage.loads or stage.stores) and not (later and stage.loads):
+            write(f"turn{number} ^= 1;")
+
+    def _instr(self, instr: VectorInstr) -> None:
+        write = self.write
+        if instr.op == "Index":
+            assert instr.dst is not None
+            (axis,) = instr.attrs
+            first = "lane0" if axis == self.plane.lane else "row0"
+            write(
+                f"CreateVecIndex({self.tensor(instr.dst, 'i32')}, static_cast<int32_t>({first}), "
+                f"{COUNT[instr.dst.form]});"
+            )
+        elif instr.op == "Combine":
+            self._combine(instr)
+        elif instr.op == "GatherLoad":
+            self.transfer.gather(instr)
+        else:
+            self.instruction(instr)
+
+    def _combine(self, instr: VectorInstr) -> None:
+        """Exchange partial results through GM; every core combines all of them in the same order."""
+        acc, parts = instr.reads
+        op = instr.attrs[0]
+        count, width = COUNT[acc.form], BYTES[acc.dtype]
+        ctype = CTYPE[acc.dtype]
+        a, p = self.tensor(acc, acc.dtype), self.tensor(parts, acc.dtype)
+        self.used |= {"CopyIn", "CopyOut", f"{op}Rows"}
+        write = self.write
+        one = f"{SINGLE_EVENT}"
+        with write.block(""):
+            write(f"const uint32_t size = {count} * {width};")
+            write("const int64_t from = (meeting & 1) * blocks * size;", "++meeting;")
+            write(f"SetFlag<HardEvent::V_MTE3>({one});", f"WaitFlag<HardEvent::V_MTE3>({one});")
+            write(f"CopyOut(parts_gm[from + block * size], {self.tensor(acc, 'u8')}, size);")
+            write("PipeBarrier<PIPE_ALL>();", "SyncAll();")
+            write(f"const int64_t step = {PARTS} / size;")
+            with write.block("for (int64_t core = 0; core < blocks; core += step)"):
+                write("const uint32_t some = static_cast<uint32_t>(Least(step, blocks - core));")
+                write(f"CopyIn({self.tensor(parts, 'u8')}, parts_gm[from + core * size], some * size);")
+                write(f"SetFlag<HardEvent::MTE2_V>({one});", f"WaitFlag<HardEvent::MTE2_V>({one});")
+                from .reduction import identity
+                from .text import literal
+                from .tile import Scalar
+
+                first = literal(Scalar(acc.dtype, identity(op, acc.dtype)))
+                with write.block("if (core == 0)"):
+                    write(f"{op}Rows({a}, {p}, {first}, some, {count});")
+                with write.block("else"):
+                    write(f"{op}Rows({p}[{PARTS // width} - {count}], {p}, {first}, some, {count});")
+                write(f"SetFlag<HardEvent::V_MTE2>({one});", f"WaitFlag<HardEvent::V_MTE2>({one});")
+        _ = ctype
+
+    def _scalar_load(self, scalar: ScalarLoad) -> None:
+        """An element that is the same all over the tile, read by the scalar unit."""
+        axes = {k: self.at(k) for k in range(self.kernel.rank)}
+        place = self.offset(scalar.access, axes)
+        text = f"{self.global_name(scalar.access)}.GetValue({place})"
+        name = scalar.dtype.name
+        if name == "bool":
+            text = f"static_cast<half>({text} != 0 ? 1.0f : 0.0f)"
+        elif name == "bfloat16":
+            text = f"ToFloat({text})"
+        else:
+            to = {"int8": "int16_t", "uint8": "int16_t", "uint16": "int16_t"}.get(name)
+            to = to or {"uint32": "int32_t", "int64": "int32_t"}.get(name)
+            text = f"static_cast<{to}>({text})" if to else text
+        self.write(f"const auto {scalar.name} = {text};")
+
+    def at(self, axis: int) -> str:
+        """Where the tile stands along an axis."""
+        if axis == self.plane.lane:
+            return "lane0"
+        if axis == self.plane.row:
+            return "row0"
+        return f"i{axis}"
+
+
+_BARRIER = "PipeBarrier<PIPE_ALL>();"
+_FORMAT = {"int32_t": "i", "int64_t": "q", "uint32_t": "I", "float": "f", "int16_t": "h", "half": "e"}
+_HOST: dict[str, Callable[..., int]] = {
+    "Min": min,
+    "Max": max,
+    "CeilDiv": lambda a, b: -(-a // b),
+    "Div": lambda a, b: a // b,
+    "Up": lambda a, b: -(-a // b) * b,
+    "Root": isqrt,
+}
+
+
+def write(
+    given: Kernel,
+    kernel: Kernel,
+    tuning: VectorTuning,
+    chip: Chip,
+    stages: Stages,
+    buffers: Buffers,
+    placement: Placement,
+) -> Generated:
+    """The source of a kernel's stages, with what binds it to sizes."""
+    source = Source(given, kernel, tuning, chip, stages, buffers, placement)
+    text = source.run()
+    fields = source.ordered_fields()
+    host = [(name, compile(e, "<host>", "eval")) for name, e in source.host]
+    rest = [(f, compile(f.host, "<host>", "eval")) for f in fields if f.scalar < 0]
+    converters = [primitives.scalar_representation(d) for d in kernel.scalars]
+
+    def environment(binding: Binding) -> dict[str, int]:
+        names = {f"n{k}": e for k, e in enumerate(binding.extents)}
+        for n, strides in enumerate(binding.strides):
+            names |= {f"s{n}_{k}": s for k, s in enumerate(strides)}
+            names[f"o{n}"] = binding.offsets[n]
+        for name, code in host:
+            names[name] = eval(code, {**_HOST, "__builtins__": {}}, names)
+        return names
+
+    def bind(binding: Binding) -> Bound:
+        names = environment(binding_with_axis(given, binding))
+        values = {f.name: eval(code, {**_HOST, "__builtins__": {}}, names) for f, code in rest}
+
+        def packed(scalars: list[int]) -> bytes:
+            out = b""
+            for f in fields:
+                form = _FORMAT[f.ctype]
+                value: Any = values[f.name] if f.scalar < 0 else converters[f.scalar][1](scalars[f.scalar])
+                size = struct.calcsize(form)
+                out += b"\0" * (-len(out) % size) + struct.pack(f"<{form}", value)
+            widest = max((struct.calcsize(_FORMAT[f.ctype]) for f in fields), default=1)
+            return out + b"\0" * (-len(out) % widest)
+
+        slots = max((b.size(tuning.points, tuning.rows, tuning.lanes) for b in buffers.buffers), default=0)
+        workspace = 2 * chip.vector_cores * max(slots, BLOCK) if source.has_parts else 0
+        return Bound(names["blocks"], packed, workspace)
+
+    def fits(binding: Binding) -> bool:
+        bound = binding_with_axis(given, binding)
+        if stages.whole and kernel.reduced:
+            if stages.plane.reduces_lanes:
+                lanes = bound.extents[stages.plane.lane]
+                return -(-lanes // source.pitch_granule) * source.pitch_granule <= min(
+                    tuning.lanes, tuning.points
+                )
+            return bound.extents[stages.plane.row] <= tuning.rows
+        return True
+
+    return Generated(
+        source.function_name(), text, "vector", chip, source.parameters(), fields, source.tiling(), bind, fits
+    )

@@ -1,0 +1,76 @@
+"""What a kernel does for each tile: copies in, instructions, copies out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..ir import Kernel
+from .plane import Plane
+from .tile import Value, VectorInstr
+
+Dtype = np.dtype[Any]
+# The dtypes of elements as they lie in memory, by name.
+MEMORY = {
+    "bool": "u8", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32",
+    "uint32": "u32", "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A copy of a tile between memory and UB."""
+
+    access: int
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarLoad:
+    """A single element that the scalar unit reads; `name` is the C++ variable."""
+
+    access: int
+    name: str
+    dtype: Dtype
+
+
+@dataclass(eq=False)
+class Stage:
+    """One group of copies in, instructions and copies out.
+
+    Attributes
+    ----------
+    name : str
+    loops : bool
+        Whether it runs once for each tile of the reduced axes.
+    before, after : list of VectorInstr
+        Run once, before and after that loop.
+    """
+
+    name: str
+    loops: bool = False
+    scalars: list[ScalarLoad] = field(default_factory=list)
+    loads: list[Transfer] = field(default_factory=list)
+    before: list[VectorInstr] = field(default_factory=list)
+    body: list[VectorInstr] = field(default_factory=list)
+    after: list[VectorInstr] = field(default_factory=list)
+    stores: list[Transfer] = field(default_factory=list)
+
+    def instrs(self) -> Iterable[VectorInstr]:
+        yield from self.before
+        yield from self.body
+        yield from self.after
+
+
+@dataclass
+class Stages:
+    """The stages of a kernel, in order, over one plane."""
+
+    kernel: Kernel
+    plane: Plane
+    whole: bool
+    stages: list[Stage]
+    values: int

@@ -1,0 +1,308 @@
+"""Vector kernels: from KernelIR to Ascend C.
+
+tune chooses the plane, the strategy and the tile for a bucket of sizes; generate writes the source for that choice;
+what it gives binds the sizes of a launch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+from ...ops.errors import BackendError
+from ..ir import Binding, Kernel, Stride, binding_with_axis, with_axis
+from . import reduction, tiling
+from .alloc import place
+from .buffers import Buffers, Size, assign, fullest
+from .chip import Chip
+from .chip import load as load_chip
+from .generated import Generated, Refused
+from .plane import Plane, choose_plane
+from .source import write
+from .stage import Stages
+from .tile import BYTES, MASK, Form, Value
+from .tiling import Each, Pieces, Space, Stream, VectorProblem, Work, auto_tiling
+from .vectorise import vectorise
+
+
+class Options(NamedTuple):
+    """Optimisations, each of which can be turned off to see what it is worth.
+
+    Attributes
+    ----------
+    double_buffer : bool
+        Two buffers for what is copied, so that copies and instructions overlap.
+    events : bool
+        Events between pipes; otherwise every pipe waits for every other between copies and instructions.
+    reuse : bool
+        Buffers share memory where they are not alive together.
+    direct : bool
+        Rows and columns are read across the tile in place.
+    cache_hint : bool
+        What is read once goes past the L2.
+    cores : bool
+        The work is split over cores.
+    """
+
+    double_buffer: bool = True
+    events: bool = True
+    reuse: bool = True
+    direct: bool = True
+    cache_hint: bool = True
+    cores: bool = True
+
+
+class VectorTuning(NamedTuple):
+    """How a kernel is cut into tiles. Plain data: part of the kernel's key.
+
+    Attributes
+    ----------
+    lane, row : int
+        The axes of a tile; row is -1 where a tile is one row.
+    whole : bool
+        Whether the reduced axes fit into one tile.
+    tree : bool
+        Whether rows are long, and folded one by one.
+    split : bool
+        Whether the reduced axes are split over cores, which then combine their parts.
+    points, rows, lanes : int
+        What a tile may hold.
+    copies : int
+        Buffers of each operand.
+    bypass : tuple of int
+        Operands that are read once and go past the L2.
+    grain : int
+        One more core is worth it for every so many points squared.
+    """
+
+    lane: int
+    row: int
+    whole: bool
+    tree: bool
+    split: bool
+    points: int
+    rows: int
+    lanes: int
+    copies: int
+    bypass: tuple[int, ...]
+    grain: int
+    options: Options = Options()
+
+
+# From so many lanes on, a row is folded in halves by itself: the strides of repeats do not reach further.
+LONG_LANES = 1600
+# A bucket's sizes may be larger than its representative's by this factor.
+BUCKET = 1.2
+# A core has work of its own where it has so many lanes; less than so many points are not worth meeting for.
+SPLIT_LANES = 64
+SPLIT_POINTS = 1 << 18
+# Operands together at least so large are not found in the L2 again, or push others out.
+BYPASS_BYTES = 32 << 20
+
+
+def _prepared(kernel: Kernel) -> Kernel:
+    return reduction.expand(with_axis(kernel))
+
+
+@lru_cache(256)
+def _stages(
+    kernel: Kernel, lane: int, row: int, whole: bool, tree: bool, split: bool, direct: bool
+) -> tuple[Stages, Buffers]:
+    stages = vectorise(kernel, Plane(kernel, lane, row), whole, tree, split, direct)
+    return stages, assign(stages)
+
+
+def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = Options()) -> VectorTuning:
+    """The tiling for sizes that stand for their bucket.
+
+    Raises
+    ------
+    Refused
+        Where no tile fits, or an access is of a kind that tiles are not made of.
+    """
+    prepared = _prepared(kernel)
+    bound = binding_with_axis(kernel, binding)
+    plane = choose_plane(prepared, bound)
+    extent = bound.extents
+    tree = plane.reduces_lanes and extent[plane.lane] >= LONG_LANES
+    split = bool(prepared.reduced) and options.cores and _worth_splitting(bound, plane, chip)
+    tries = [True, False] if prepared.reduced and not plane.inner and not split else [False]
+    error: BackendError | None = None
+    for whole in tries:
+        try:
+            return _tuned(prepared, bound, plane, whole, tree, split, chip, options)
+        except BackendError as failed:
+            error = failed
+    assert error is not None
+    raise Refused(error.message)
+
+
+def _tuned(
+    kernel: Kernel,
+    binding: Binding,
+    plane: Plane,
+    whole: bool,
+    tree: bool,
+    split: bool,
+    chip: Chip,
+    options: Options,
+) -> VectorTuning:
+    whole = whole or not kernel.reduced
+    stages, buffers = _stages(kernel, plane.lane, plane.row, whole, tree, split, options.direct)
+    problem = problem_of(stages, buffers, binding, options)
+    found = auto_tiling(problem, chip)
+    capacity = found.capacity
+    points, rows, lanes = capacity.points, capacity.rows, capacity.lanes
+    while True:
+        room = _room(buffers, chip)
+        try:
+            place(buffers.requests((points, rows, lanes), found.buffers, options.reuse), room)
+            break
+        except BackendError:
+            least = lanes if problem.whole_lanes else problem.lane_granule
+            points = int(points * 0.95) // problem.lane_granule * problem.lane_granule
+            rows = max(1, min(rows, points // max(1, min(lanes, problem.lane_granule))))
+            if not problem.whole_lanes:
+                lanes = min(lanes, points)
+            if points < least:
+                raise
+    return VectorTuning(
+        plane.lane,
+        plane.row,
+        whole,
+        tree,
+        split,
+        points,
+        rows,
+        lanes,
+        found.buffers,
+        _bypass(kernel, binding) if options.cache_hint else (),
+        _grain(problem),
+        options,
+    )
+
+
+def _room(buffers: Buffers, chip: Chip) -> int:
+    room = chip.capacity.ub_usable_with_select if uses_select(buffers) else chip.capacity.ub_usable
+    assert room is not None
+    return room
+
+
+def uses_select(buffers: Buffers) -> bool:
+    """Whether `Select`, whose scratch takes the top of UB, is among the instructions."""
+    return any(v.dtype == MASK for v in buffers.of)
+
+
+def problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Options) -> VectorProblem:
+    """The kernel as auto_tiling sees it."""
+    kernel, plane = stages.kernel, stages.plane
+    extent = binding.extents
+    rows = extent[plane.row] if plane.row >= 0 else 1
+    lanes = extent[plane.lane]
+    streams, work = [], Counter[tuple[int, Over]]()
+    for stage in stages.stages:
+        for transfer in (*stage.loads, *stage.stores):
+            value = transfer.value
+            layout = kernel.accesses[transfer.access].layout
+            unit = layout[plane.lane if value.form is not Form.COLUMN else plane.row] == Stride.UNIT
+            pieces = Pieces.ROW if unit else Pieces.POINT
+            streams.append(
+                Stream(
+                    BYTES[value.dtype], value.form, transfer in stage.stores, pieces,
+                    Each.TILE if stage.loops or stages.whole else Each.UNIT,
+                )
+            )  # fmt: skip
+        for instr in stage.instrs():
+            if instr.dst is not None and instr.op not in ("View", "Out"):
+                width = max([BYTES.get(v.dtype, 1) for v in (instr.dst, *instr.reads)])
+                over = {Form.FULL: tiling.Over.POINTS, Form.ROW: tiling.Over.LANES}.get(
+                    instr.dst.form if instr.op != "Reduce" else Form.FULL, tiling.Over.ROWS
+                )
+                if instr.op in ("Reduce", "Spread") or (instr.attrs and instr.attrs[0] in ("row", "column")):
+                    over = tiling.Over.CHUNKS if rows > 1 else tiling.Over.POINTS
+                work[width, over] += 1
+    temporaries = fullest(buffers, (8192, 8, 1024) if rows > 1 else (8192, 1, 8192))
+    narrowest = min((s.bytes for s in streams), default=4)
+    return VectorProblem(
+        rows,
+        lanes,
+        prod(extent[k] for k in plane.outer),
+        prod(extent[k] for k in plane.inner),
+        tuple(streams),
+        tuple(Work(count, width, over) for (width, over), count in work.items()),
+        _space(temporaries),
+        (Form.ROW if plane.reduces_lanes else Form.COLUMN) if kernel.reduced else None,
+        whole_lanes=stages.whole and plane.reduces_lanes,
+        lane_granule=max(128 if rows == 1 else 16, 32 // narrowest),
+        row_granule=128,
+        buffering=(1, 2) if options.double_buffer else (1,),
+        select=uses_select(buffers),
+    )
+
+
+def _space(temporaries: Size) -> Space:
+    # Buffers are whole granules; a tile may end anywhere.
+    return Space(temporaries.point, temporaries.row, temporaries.lane, temporaries.fixed + 8192)
+
+
+Over = tiling.Over
+
+
+def _grain(problem: VectorProblem) -> int:
+    """With c cores a launch takes a·c + w/c: the best c is the root of w/a, points over this."""
+    rates = tiling.Rates()
+    points = problem.rows * problem.lanes * problem.outer * problem.inner
+    moved = sum(s.bytes for s in problem.streams if s.form is Form.FULL) or 4
+    cycles = points * moved / rates.read + 1
+    return max(1, round(points * rates.launch_us_per_core * rates.clock_mhz / cycles))
+
+
+def _bypass(kernel: Kernel, binding: Binding) -> tuple[int, ...]:
+    """Inputs of which each element is read once, where operands are large."""
+    total, points = 0, {}
+    for n, access in enumerate(kernel.accesses):
+        size = prod(e for e, s in zip(binding.extents, binding.strides[n], strict=True) if s)
+        points.setdefault(access.operand, []).append((size, access.layout))
+        total += size * kernel.operands[access.operand].dtype.itemsize
+    if total < BYPASS_BYTES:
+        return ()
+    gathered = {kernel.accesses[i.attrs[0]].operand for i in kernel.body if i.op == "gather"}
+    return tuple(
+        operand
+        for operand, accesses in points.items()
+        if len(accesses) == 1 and Stride.ZERO not in accesses[0][1] and operand not in gathered
+    )
+
+
+def _worth_splitting(binding: Binding, plane: Plane, chip: Chip) -> bool:
+    """Whether there are too few results for the cores to share, and much to reduce for each."""
+    kernel, extent = plane.kernel, binding.extents
+    reduced = prod(extent[kernel.parallel :])
+    units = prod(extent[: kernel.parallel])
+    if not plane.reduces_lanes:
+        units = -(-units // SPLIT_LANES)
+    return units * 4 <= chip.vector_cores and reduced * prod(extent[: kernel.parallel]) >= SPLIT_POINTS
+
+
+def generate(kernel: Kernel, tuning: VectorTuning, chip: Chip) -> Generated:
+    """The source of a kernel as it was tuned.
+
+    Raises
+    ------
+    Refused
+        Where an access or an instruction cannot be written.
+    """
+    prepared = _prepared(kernel)
+    stages, buffers = _stages(
+        prepared, tuning.lane, tuning.row, tuning.whole, tuning.tree, tuning.split, tuning.options.direct
+    )
+    placement = place(
+        buffers.requests((tuning.points, tuning.rows, tuning.lanes), tuning.copies, tuning.options.reuse),
+        _room(buffers, chip),
+    )
+    return write(kernel, prepared, tuning, chip, stages, buffers, placement)
+
+
+__all__ = ["Options", "Value", "VectorTuning", "generate", "load_chip", "tune"]

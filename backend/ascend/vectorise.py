@@ -1,0 +1,330 @@
+"""A kernel in point form as stages over tiles: what is copied in, computed and copied out for each tile.
+
+Where the reduced axes fit into one tile the whole kernel is one stage and a row stays in UB from its first
+pass to its last. Otherwise each pass over the reduced axes is a stage of its own, looped over tiles, that reads
+its inputs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..ir import Instr, Kernel
+from . import primitives, reduction
+from .broadcast import broadcast
+from .plane import Plane
+from .stage import MEMORY, ScalarLoad, Stage, Stages, Transfer
+from .tile import Builder, Form, Scalar, Source, Value, VectorInstr
+
+Dtype = np.dtype[Any]
+INT64 = np.dtype(np.int64)
+
+
+class Vectoriser:
+    """Builds the stages of one kernel."""
+
+    def __init__(self, kernel: Kernel, plane: Plane, whole: bool, tree: bool, split: bool) -> None:
+        self.kernel = kernel
+        self.plane = plane
+        self.whole = whole or not kernel.reduced
+        self.tree = tree
+        self.split = split
+        self.level = _levels(kernel)
+        self.stages: list[Stage] = []
+        self.numbers = 0
+        self.kept: dict[int, Source] = {}  # outer values, which later stages use
+        self.stage: Stage
+        self.builder: Builder
+        self.memo: dict[int, Source] = {}
+        self.loaded: dict[int, Source] = {}
+
+    def run(self) -> Stages:
+        body = self.kernel.body
+        if self.whole:
+            self._begin("tile")
+            self._compute(range(len(body)))
+            self._end()
+        else:
+            self._passes()
+        return Stages(self.kernel, self.plane, self.whole, self.stages, self.numbers)
+
+    # --- stages ------------------------------------------------------------------------------------------
+
+    def _passes(self) -> None:
+        """One stage for each pass, one for what is stored at every point, and outer values between."""
+        kernel, inner, level = self.kernel, self.kernel.inner, self.level
+        stores = [n for n, i in enumerate(kernel.body) if i.op == "store"]
+        last = max((level[n] for n, i in enumerate(kernel.body) if i.op == "reduce"), default=0)
+        outer = [n for n in range(len(kernel.body)) if not inner[n] and n not in stores]
+        first = [n for n in outer if level[n] == 0 and kernel.body[n].op not in ("scalar", "const", "index")]
+        if first:
+            self._begin("outer values")
+            self._compute(first)
+            self._keep(first)
+            self._end()
+        for p in range(1, last + 1):
+            reduces = [n for n in outer if kernel.body[n].op == "reduce" and level[n] == p]
+            self._begin(f"pass {p}", loops=True)
+            self._compute(self._closure([kernel.body[n].args[0] for n in reduces]))
+            partials = [self._reduce(n, self.memo[kernel.body[n].args[0]]) for n in reduces]
+            for partial in partials:
+                self._accumulate(partial)
+            instrs = self.builder.instrs
+            self.builder = Builder(count=self.builder.count)
+            self.memo = {}
+            for n, (how, acc, dtype, _) in zip(reduces, partials, strict=True):
+                if self.split:
+                    self._combine(reduction.instruction(how), acc)
+                self.kept[n] = reduction.finish(self.builder, how, acc, dtype)
+            after = [n for n in outer if level[n] == p and kernel.body[n].op != "reduce"]
+            self._compute(after)
+            self._keep(after)
+            self.stage.after = self.builder.instrs
+            self.builder.instrs = instrs
+            self._end()
+        at_points = [n for n in stores if inner[n]]
+        if at_points:
+            self._begin("result", loops=True)
+            self._compute(self._closure(at_points))
+            self._end()
+        outside = [n for n in stores if not inner[n]]
+        if outside:
+            self._begin("outer result")
+            self._compute(outside)
+            self._end()
+
+    def _begin(self, name: str, loops: bool = False) -> None:
+        self.stage = Stage(name, loops)
+        self.builder = Builder(count=self.numbers)
+        self.memo = {}
+        self.loaded = {}
+
+    def _end(self) -> None:
+        self.stage.body = self.builder.instrs
+        self.numbers = self.builder.count
+        self.stages.append(self.stage)
+
+    def _keep(self, outer: list[int]) -> None:
+        self.kept.update((n, self.memo[n]) for n in outer if n in self.memo)
+
+    def _closure(self, targets: list[int]) -> list[int]:
+        """What the targets are computed from in this stage, in order."""
+        needed: set[int] = set()
+        stack = list(targets)
+        while stack:
+            n = stack.pop()
+            if n in needed or n in self.kept:
+                continue
+            needed.add(n)
+            stack.extend(self.kernel.body[n].args)
+        return sorted(needed)
+
+    def _compute(self, numbers: Iterable[int]) -> None:
+        for n in numbers:
+            self.memo[n] = self._instr(n, self.kernel.body[n])
+
+    # --- instructions --------------------------------------------------------------------------------------
+
+    def _source(self, n: int) -> Source:
+        found = self.memo.get(n)
+        if found is None:
+            found = self.kept.get(n)
+        if found is None:
+            # A number or an index: nothing that a pass would have to keep.
+            found = self.memo[n] = self._instr(n, self.kernel.body[n])
+        return found
+
+    def _instr(self, n: int, instr: Instr) -> Source:
+        b = self.builder
+        match instr.op:
+            case "load":
+                return self._load(instr.attrs[0], instr.dtype)
+            case "scalar":
+                return Scalar(_representation(instr.dtype), f"t.s{instr.attrs[0]}")
+            case "const":
+                return Scalar(_representation(instr.dtype), instr.attrs[0])
+            case "index":
+                return self._index(instr.attrs[0])
+            case "extent":
+                return Scalar("i32", f"t.e{instr.attrs[0]}")
+            case "gather":
+                return self._gather(instr)
+            case "reduce":
+                how, acc, dtype, partial = self._reduce(n, self._source(instr.args[0]))
+                return reduction.finish(b, how, partial, dtype)
+            case "store":
+                return self._store(instr)
+        args = [self._source(a) for a in instr.args]
+        dtypes = [self.kernel.body[a].dtype for a in instr.args]
+        return primitives.lower(b, instr.op, instr.dtype, args, dtypes, instr.attrs)
+
+    def _load(self, access: int, dtype: Dtype) -> Source:
+        found = self.loaded.get(access)
+        if found is not None:
+            return found
+        operand = self.kernel.operands[self.kernel.accesses[access].operand]
+        form = self.plane.access_form(access)
+        result: Source
+        if form is None:
+            name = f"{operand.name}_{access}"
+            self.stage.scalars.append(ScalarLoad(access, name, dtype))
+            result = Scalar(_representation(dtype), name)
+        else:
+            raw = self.builder.value(MEMORY[dtype.name], form, operand.name)
+            self.stage.loads.append(Transfer(access, raw))
+            result = primitives.load_conversion(self.builder, raw, dtype)
+        self.loaded[access] = result
+        return result
+
+    def _index(self, axis: int) -> Source:
+        form = self.plane.form({axis})
+        if form is None:
+            return Scalar("i32", f"i{axis}")
+        return self.builder.emit_as(form, "Index", "i32", (), (axis,))
+
+    def _gather(self, instr: Instr) -> Source:
+        access = instr.attrs[0]
+        index = self._source(instr.args[0])
+        if isinstance(index, Scalar):
+            index = self.builder.duplicate(index, "i32", Form.FULL)
+        operand = self.kernel.operands[self.kernel.accesses[access].operand]
+        raw = self.builder.value(MEMORY[instr.dtype.name], index.form, operand.name)
+        self.builder.instrs.append(VectorInstr("GatherLoad", raw, (index,), (access,)))
+        return primitives.load_conversion(self.builder, raw, instr.dtype)
+
+    def _store(self, instr: Instr) -> Source:
+        access = instr.attrs[0]
+        form = self.plane.access_form(access)
+        form = form or Form.COLUMN  # a single element: a column of a tile that is one row
+        source = self._source(instr.args[0])
+        if isinstance(source, Scalar):
+            source = self._everywhere(source, instr.dtype, form)
+        if source.form is not form:
+            source = self.builder.emit_as(form, "Spread", source.dtype, (source,))
+        value = primitives.store_conversion(self.builder, source, instr.dtype)
+        # What is stored lies in a buffer of its own, whatever else it is used for.
+        stored = self.builder.value(value.dtype, form, _output_name(self.kernel, access))
+        self.builder.instrs.append(VectorInstr("Out", stored, (value,)))
+        self.stage.stores.append(Transfer(access, stored))
+        return stored
+
+    def _everywhere(self, s: Scalar, dtype: Dtype, form: Form) -> Value:
+        """A scalar as a value of a form; a bool, an f16 of 0 or 1 as a scalar, becomes a mask."""
+        value = self.builder.duplicate(s, s.dtype, form)
+        return self.builder.compare("NE", value, 0.0) if dtype.kind == "b" else value
+
+    # --- reductions ------------------------------------------------------------------------------------------
+
+    def _reduce(self, n: int, source: Source) -> tuple[str, Value, Dtype, Value]:
+        """How, the accumulator, the result's dtype and the value of this tile alone."""
+        instr = self.kernel.body[n]
+        how = instr.attrs[0]
+        value = reduction.prepare(self.builder, how, source, self.kernel.body[instr.args[0]].dtype)
+        if value.form is not Form.FULL:
+            value = self.builder.emit_as(Form.FULL, "Spread", value.dtype, (value,))
+        form = Form.COLUMN if self.plane.reduces_lanes else Form.ROW
+        scratch = () if form is Form.ROW else (self.builder.value("u8", Form.SCRATCH, "scratch"),)
+        partial = self.builder.emit_as(
+            form, "Reduce", value.dtype, (value, *scratch), (reduction.instruction(how), self.tree)
+        )
+        acc = partial if self.whole else self.builder.value(value.dtype, form, "acc")
+        return how, acc, instr.dtype, partial
+
+    def _combine(self, op: str, acc: Value) -> None:
+        """The accumulators of all cores together, the same on each of them."""
+        parts = self.builder.value(acc.dtype, Form.PARTS, "parts")
+        self.builder.instrs.append(VectorInstr("Combine", acc, (acc, parts), (op,)))
+
+    def _accumulate(self, reduction: tuple[str, Value, Dtype, Value]) -> None:
+        how, acc, _, partial = reduction
+        name = reduction.instruction(how)
+        first = Scalar(acc.dtype, reduction.identity(name, acc.dtype))
+        self.stage.before.append(VectorInstr("Duplicate", acc, (first,)))
+        self.builder.instrs.append(VectorInstr("Accumulate", acc, (acc, partial), (name,)))
+
+
+def _output_name(kernel: Kernel, access: int) -> str:
+    return kernel.operands[kernel.accesses[access].operand].name
+
+
+def _representation(dtype: Dtype) -> str:
+    if dtype.kind == "b":
+        return "f16"
+    if dtype == INT64:
+        return "i32"  # what is provably narrow
+    found = primitives.representation(dtype)
+    assert found is not None, dtype
+    return found
+
+
+def _levels(kernel: Kernel) -> list[int]:
+    """For each instruction, how many reductions follow one another below it."""
+    level: list[int] = []
+    for instr in kernel.body:
+        below = max((level[a] for a in instr.args), default=0)
+        level.append(below + (instr.op == "reduce"))
+    return level
+
+
+def _protect(stage: Stage, count: int, later: set[Value]) -> int:
+    """Give a copy to a folding that overwrites what is read again; the next free number of a value."""
+    for name in ("before", "body", "after"):
+        instrs: list[VectorInstr] = getattr(stage, name)
+        result: list[VectorInstr] = []
+        read: dict[Value, int] = {}
+        views: dict[Value, Value] = {}
+        for at, instr in enumerate(instrs):
+            for value in instr.reads:
+                read[value] = at
+            if instr.op == "View" and instr.dst is not None:
+                views[instr.dst] = instr.reads[0]
+        for dst, source in views.items():
+            read[source] = max(read[source], read.get(dst, 0))
+            read[dst] = max(read.get(dst, 0), read[source])
+        for at, instr in enumerate(instrs):
+            if (
+                instr.op == "Reduce"
+                and instr.dst is not None
+                and (instr.dst.form is Form.ROW or instr.attrs[1])
+            ):
+                source = instr.reads[0]
+                if read[source] > at or source in later:
+                    copy = Value(count, source.dtype, source.form)
+                    count += 1
+                    result.append(VectorInstr("Move", copy, (source,)))
+                    instr = VectorInstr(instr.op, instr.dst, (copy, *instr.srcs[1:]), instr.attrs)
+            result.append(instr)
+        setattr(stage, name, result)
+    return count
+
+
+def vectorise(
+    kernel: Kernel, plane: Plane, whole: bool, tree: bool, split: bool = False, direct: bool = True
+) -> Stages:
+    """The stages of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its reductions written out (`reduction.expand`).
+    plane : Plane
+    whole : bool
+        Whether the reduced axes fit into one tile.
+    tree : bool
+        Whether rows are long, and folded one by one.
+    split : bool
+        Whether the reduced axes are split over cores.
+    direct : bool
+        Whether instructions read rows and columns across the tile in place.
+    """
+    made = Vectoriser(kernel, plane, whole, tree, split).run()
+    for stage in made.stages:
+        elsewhere = {
+            v for other in made.stages if other is not stage for i in other.instrs() for v in i.reads
+        }
+        made.values = _protect(stage, made.values, elsewhere)
+        made.values = broadcast(stage, made.values, direct)
+    return made

@@ -1,0 +1,203 @@
+"""Compiles Ascend C with the host's C++ compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from . import library
+
+FLAGS = (
+    "-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-fno-math-errno",
+    "-Werror=overflow", "-Werror=narrowing", "-Wno-attributes", "-Wno-unknown-pragmas",
+)  # fmt: skip
+KEPT = 3  # precompiled headers of other compilers or versions
+
+
+class CompileError(Exception):
+    """What the compiler said; `output` is all of it."""
+
+    def __init__(self, output: str) -> None:
+        super().__init__(output)
+        self.output = output
+
+
+def default_folder() -> Path:
+    """Where precompiled headers are kept unless the caller says otherwise."""
+    if chosen := os.environ.get("PYASC_CACHE_DIR"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyasc-tensor"
+
+
+def find_compiler() -> str:
+    """$CXX, c++ or g++.
+
+    Raises
+    ------
+    CompileError
+        Where there is none.
+    """
+    chosen = os.environ.get("CXX", "").split()
+    for name in [*chosen[:1], "c++", "g++"]:
+        if found := shutil.which(name):
+            return found
+    raise CompileError(
+        "error: Expected a C++ compiler ($CXX, c++ or g++), found none. Install one: "
+        "`apt install g++`, `dnf install gcc-c++`, or `conda install gxx`."
+    )
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler with the simulator's headers and library.
+
+    Attributes
+    ----------
+    program : str
+    folder : Path
+        For the precompiled header.
+    """
+
+    program: str
+    folder: Path
+
+    @cached_property
+    def version(self) -> str:
+        """What the compiler says of itself."""
+        return _run([self.program, "--version"]).split("\n", 1)[0]
+
+    @cached_property
+    def key(self) -> str:
+        """Changes with the compiler, its flags, the headers and the library."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update("\0".join((self.program, self.version, *FLAGS)).encode())
+        root = library.headers()
+        for header in sorted(root.rglob("*.h*")):
+            digest.update(str(header.relative_to(root)).encode() + b"\0" + header.read_bytes())
+        digest.update(library.path().read_bytes())
+        return digest.hexdigest()
+
+    def compile(self, source: str, name: str, options: Sequence[str] = (), program: bool = False) -> bytes:
+        """Compile to a shared library, or a program.
+
+        Parameters
+        ----------
+        source : str
+        name : str
+            Of the file, as messages show it.
+        options : sequence of str
+            More for the compiler.
+        program : bool
+            Whether to link a program.
+
+        Raises
+        ------
+        CompileError
+        """
+        with tempfile.TemporaryDirectory(prefix="pyasc-sim-") as folder:
+            Path(folder, name).write_text(source, encoding="utf-8")
+            includes: list[str] = []
+            if not options and (precompiled := self._precompiled()):
+                includes = ["-I", str(precompiled)]
+            where = library.path()
+            link = ["-Wl,-rpath," + str(where.parent), "-pthread"] if program else ["-shared"]
+            _run(
+                [
+                    self.program, *FLAGS, *includes, "-I", str(library.headers()), *options,
+                    "-x", "c++", name, "-x", "none", str(where), *link, "-o", "out",
+                ],
+                folder,
+            )  # fmt: skip
+            return Path(folder, "out").read_bytes()
+
+    def _precompiled(self) -> Path | None:
+        """A folder with the precompiled header, made by the first process that needs it; None: do without."""
+        root = self.folder / "simulator"
+        folder = root / self.key
+        header = folder / "kernel_operator.h.gch"
+        if header.exists():
+            return folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with _locked(root / "lock"):
+                if not header.exists():
+                    self._precompile(folder)
+                    _keep_newest(root)
+        except (OSError, CompileError):
+            return None
+        return folder if header.exists() else None
+
+    def _precompile(self, folder: Path) -> None:
+        source = library.headers() / "kernel_operator.h"
+        with tempfile.TemporaryDirectory(dir=folder) as aside:
+            made = Path(aside, "made.gch")
+            command = [self.program, *FLAGS, "-I", str(library.headers()), "-x", "c++-header", str(source)]
+            _run([*command, "-o", str(made)])
+            made.replace(folder / "kernel_operator.h.gch")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    import fcntl
+
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _keep_newest(root: Path) -> None:
+    folders = sorted((f for f in root.iterdir() if f.is_dir()), key=lambda f: f.stat().st_mtime)
+    for folder in folders[:-KEPT]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(command: Sequence[str], folder: str | None = None) -> str:
+    environment = os.environ | {"LC_ALL": "C.UTF-8"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    if done.returncode:
+        raise CompileError(done.stderr or f"error: {command[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+@cache
+def compiler(folder: Path | None = None) -> Compiler:
+    """The compiler of this process."""
+    return Compiler(find_compiler(), folder or default_folder())
+
+
+def first_errors(output: str, source: str, name: str, limit: int = 4) -> tuple[str, int | None]:
+    """The first errors of a compiler's output, each with its line of the source, and the first one's line number."""
+    lines = source.splitlines()
+    shown: list[str] = []
+    first: int | None = None
+    for message in _errors(output.splitlines()):
+        place, text = message
+        number = None
+        parts = place.split(":")
+        if parts[0] == name and len(parts) > 1 and parts[1].isdigit():
+            number = int(parts[1])
+            place = f"{name}:{number}"
+            first = first or number
+        shown.append(f"{place}: {text}")
+        if number and number <= len(lines):
+            shown.append(f"    {lines[number - 1].strip()}")
+        if len(shown) >= 2 * limit:
+            break
+    return "\n".join(shown) or output.strip(), first
+
+
+def _errors(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        for mark in (": error: ", ": fatal error: ", ": undefined reference"):
+            place, found, text = line.partition(mark)
+            if found:
+                yield place, text or line
+                break

@@ -1,0 +1,241 @@
+"""`pyasc.export`: a function's kernels as a complete C++ project."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .backend import _runtime
+from .explain import Names, named
+from .jit import Jitted
+from .lazy import evaluate
+from .lazy.backends import DEFAULT_CHIP, generator
+from .lazy.interpret import interpret
+from .lazy.lower import LoweredKernel
+from .lazy.pipeline import compile_tape
+from .lazy.schedule import Schedule, Step
+from .ops import _graph
+from .ops._graph import Tape
+from .ops.errors import ArgumentError, DtypeError, NotSupported
+from .ops.primitives import EMPTY, LEAF, UPDATE
+
+if TYPE_CHECKING:
+    from .backend.ascend.export import Project, ProjectArray, ProjectLaunch
+
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+def export(
+    function: Callable[..., Any],
+    *examples: Any,
+    folder: str | os.PathLike[str],
+    name: str = "",
+    chip: str = DEFAULT_CHIP,
+    progress: bool | None = None,
+) -> Path:
+    """Write a function as a C++ project: kernels, tiling and launches on the host, a test with golden data.
+
+    The project builds with CANN for the NPU, and with a C++ compiler for the simulator: ``make simulate``.
+
+    Parameters
+    ----------
+    function : callable
+        As for `pyasc.jit`.
+    *examples : Tensor, array, number, …
+        Arguments. The project's data are theirs, the golden data what NumPy gives for them.
+    folder : path
+        Made where it is not there; files of an earlier export are replaced.
+    name : str
+        Of the project; the function's where omitted.
+    chip : str
+        ``"910B1"``, ``"910B3"``…
+    progress : bool, optional
+        Whether to show a progress bar; by default on a terminal.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    NotSupported
+        If steps of the function run on the host; the message says which and why. A product of matrices of
+        a dtype that the cube unit takes is no such step.
+    """
+    if not callable(function):
+        raise DtypeError(f"[export] expected a function, given {type(function).__name__}")
+    name = name or getattr(function, "__name__", "kernels").strip("<>")
+    if not _IDENTIFIER.fullmatch(name):
+        raise ArgumentError(f"[export] expected a name of letters, digits and underscores, given {name!r}")
+    from .backend.ascend.export import write_project
+
+    with _bar("export", sys.stderr.isatty() if progress is None else progress) as step:
+        step("tracing")
+        jitted = function if isinstance(function, Jitted) else Jitted(function)
+        project = _Export(jitted, examples, name, chip, step).project()
+        write_project(project, Path(folder), step)
+    return Path(folder)
+
+
+class _Export:
+    """The project of one function."""
+
+    def __init__(
+        self, jitted: Jitted, examples: tuple[Any, ...], name: str, chip: str, step: Callable[[str], None]
+    ) -> None:
+        self.jitted = jitted
+        self.examples = examples
+        self.name = name
+        self.chip = chip
+        self.step = step
+        self.arrays: list[ProjectArray] = []
+        self.number_of: dict[int, int] = {}
+        self.values: Any = ()
+        self.tape: Tape
+
+    def project(self) -> Project:
+        """Trace, cut, generate and compute what the results ought to be."""
+        from .backend.ascend.chip import load
+        from .backend.ascend.export import Project
+
+        session = self.jitted.session(*self.examples)
+        names = session.names()
+        self.tape = _graph.linearise(session.roots, False)
+        self.step("scheduling")
+        cut, kernels = compile_tape(self.tape, evaluate.backend(f"sim:{self.chip}"))
+        self._refuse(cut, kernels)
+        shown = Names(self.tape, cut.graph, names)
+        self.values = cut.graph.values
+        self.step("computing the golden data")
+        golden = dict(zip(self.tape.outputs, interpret(self.tape), strict=True))
+        self._arrays(cut, shown, golden)
+        launches = []
+        for kernel in kernels:
+            assert kernel is not None
+            self.step(f"generating {kernel.kernel.name}")
+            launches.append(self._launch(kernel, shown))
+        doc = (self.jitted.__doc__ or "").strip().partition("\n")[0]
+        description = doc or f"The kernels of {self.name}."
+        return Project(self.name, load(self.chip), tuple(self.arrays), tuple(launches), description)
+
+    def _refuse(self, cut: Schedule, kernels: list[LoweredKernel | None]) -> None:
+        found = []
+        for step, kernel in zip(cut.steps, kernels, strict=True):
+            reason = self._on_host(cut, step, kernel)
+            if reason:
+                (*_, last) = sorted(step.members)
+                name = kernel.kernel.name if kernel is not None else cut.graph.values[last].primitive.name
+                found.append(f"{name} ({reason})")
+        if found:
+            raise NotSupported(
+                f"[export] expected a function whose steps all run on the {self.chip}, given one with "
+                f"{'; '.join(found)}"
+            )
+        if not kernels:
+            raise NotSupported(
+                "[export] expected a function that computes something, given one that does not"
+            )
+
+    def _on_host(self, cut: Schedule, step: Step, kernel: LoweredKernel | None) -> str:
+        if kernel is not None and kernel.backend.name == "cpu":
+            return kernel.reason or step.reason
+        for v in step.members:
+            value = cut.graph.values[v]
+            if value.primitive is EMPTY:
+                continue
+            if kernel is None:
+                return step.reason
+            base = cut.graph.values[value.operands[0]] if value.primitive is UPDATE else None
+            if base is not None and base.primitive not in (EMPTY, UPDATE):
+                return "writes to a part of an array in place"
+        return ""
+
+    def _arrays(self, cut: Schedule, shown: Names, golden: dict[int, Any]) -> None:
+        from .backend.ascend.export import ProjectArray
+
+        taken: set[str] = set()
+        graph = cut.graph
+        for v, value in enumerate(self.values):
+            if value.primitive is UPDATE:
+                # The region of an array that begins empty: one buffer for all its versions.
+                base = value.operands[0]
+                if base in self.number_of:
+                    self.number_of[v] = self.number_of[base]
+                    continue
+            if value.primitive is not LEAF and v not in cut.stored:
+                continue
+            role = "input" if value.primitive is LEAF else "temporary"
+            default = f"{'input' if role == 'input' else 'value'}{len(self.arrays)}"
+            name = _free(shown.get(v, default), taken)
+            data = None
+            if role == "input":
+                buffer = self.tape.nodes[value.position].buffer
+                data = _runtime.array(buffer, value.shape, value.dtype, writable=True)
+            self.number_of[v] = len(self.arrays)
+            self.arrays.append(ProjectArray(name, value.dtype, value.shape, role, data))
+        for v in graph.outputs:
+            number = self.number_of[v]
+            array = self.arrays[number]
+            expected = golden[self.values[v].position]
+            data = _runtime.array(expected, array.shape, array.dtype, writable=True)
+            name = _free(shown.get(v, array.name), taken) if array.role == "temporary" else array.name
+            self.arrays[number] = ProjectArray(name, array.dtype, array.shape, "output", data)
+
+    def _launch(self, lowered: LoweredKernel, shown: Names) -> ProjectLaunch:
+        from .backend.ascend.export import ProjectLaunch
+
+        kernel = named(lowered.kernel, shown.of(lowered))
+        generated = generator(self.chip).generate(kernel, lowered.binding)
+        scalars = []
+        for held, source in lowered.scalars:
+            if held:
+                scalars.append(source & (2**64 - 1))
+            else:
+                node = self.tape.nodes[source]
+                scalars.append(int.from_bytes(np.asarray(node.value, node.dtype).tobytes(), "little"))
+        return ProjectLaunch(
+            generated,
+            generated.bind(lowered.binding),
+            lowered.binding.extents,
+            lowered.binding.strides,
+            lowered.binding.offsets,
+            tuple(self.number_of[v] for v in lowered.operands),
+            tuple(scalars),
+        )
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or with a number where it is taken."""
+    found, number = name, 2
+    while found in taken or found in ("device", "run", "main", "right", "check", "compare"):
+        found, number = f"{name}_{number}", number + 1
+    taken.add(found)
+    return found
+
+
+@contextlib.contextmanager
+def _bar(title: str, shown: bool) -> Iterator[Callable[[str], None]]:
+    """A line that says what is being done, and is gone afterwards."""
+    count = 0
+
+    def step(what: str) -> None:
+        nonlocal count
+        count += 1
+        if shown:
+            sys.stderr.write(f"\r\x1b[K{title}: {'▪' * min(count, 40)} {what}")
+            sys.stderr.flush()
+
+    try:
+        yield step
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

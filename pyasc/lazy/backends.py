@@ -1,0 +1,56 @@
+"""The backends by name. One is imported when it is first asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..backend.base import Backend
+from ..ops.errors import ArgumentError
+from .cache import kernels
+
+if TYPE_CHECKING:
+    from ..backend.ascend.backend import Ascend
+
+DEFAULT_CHIP = "910B1"
+
+
+def canonical(name: str) -> str:
+    """The full name of a backend: ``"cpu"``, or ``"sim:910B1"`` for ``"sim"``.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such backend, listing those there are.
+    """
+    kind, _, chip = name.partition(":")
+    if name == "cpu":
+        return name
+    from ..backend.ascend.backend import chips
+
+    if kind == "sim" and (chip or DEFAULT_CHIP) in chips():
+        return f"sim:{chip or DEFAULT_CHIP}"
+    simulated = ", ".join(f"'sim:{chip}'" for chip in chips())
+    raise ArgumentError(
+        f"[backend] expected 'cpu', 'sim' (a simulated {DEFAULT_CHIP}), or one of {simulated}, given {name!r}"
+    )
+
+
+def create(name: str, cpu: Backend | None) -> Backend:
+    """A backend by its full name; `cpu` runs for it what it has no code for."""
+    if name == "cpu":
+        from ..backend.cpu.backend import CPU
+
+        return CPU(store=kernels)
+    from ..backend.ascend.chip import load
+    from ..backend.sim.backend import Simulated
+
+    assert cpu is not None
+    return Simulated(load(name.partition(":")[2]), cpu, kernels)
+
+
+def generator(chip: str = DEFAULT_CHIP) -> Ascend:
+    """What writes Ascend C for a chip without anything to run it on."""
+    from ..backend.ascend.backend import Ascend
+    from ..backend.ascend.chip import load
+
+    return Ascend(load(chip), None)
