@@ -8,11 +8,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .backend import _runtime
+from .backend.ir import binding_with_axis
 from .explain import Names, named
 from .jit import Jitted
 from .lazy import evaluate
@@ -172,7 +173,7 @@ class _Export:
                     continue
             if value.primitive is not LEAF and v not in cut.stored:
                 continue
-            role = "input" if value.primitive is LEAF else "temporary"
+            role: Literal["input", "temporary"] = "input" if value.primitive is LEAF else "temporary"
             default = f"{'input' if role == 'input' else 'value'}{len(self.arrays)}"
             name = _free(shown.get(v, default), taken)
             data = None
@@ -204,9 +205,7 @@ class _Export:
         return ProjectLaunch(
             generated,
             generated.bind(lowered.binding),
-            lowered.binding.extents,
-            lowered.binding.strides,
-            lowered.binding.offsets,
+            binding_with_axis(lowered.kernel, lowered.binding),
             tuple(self.number_of[v] for v in lowered.operands),
             tuple(scalars),
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -25,6 +27,24 @@ _TAPE = {"const": "full", "scalar": "full", "index": "iota", "load": "view", "st
 def chips() -> tuple[str, ...]:
     """The chips that there is a generator for."""
     return tuple(n for n in chip_data.available() if chip_data.load(n).architecture == ARCHITECTURE)
+
+
+_PLAIN = re.compile(r"[xy]\d+")
+# Of C++, as far as Python takes them for names, and of Ascend C.
+_KEYWORDS = frozenset({
+    "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char",
+    "class", "compl", "const", "constexpr", "decltype", "default", "delete", "do", "double", "enum",
+    "explicit", "export", "extern", "float", "friend", "goto", "half", "inline", "int", "long", "main",
+    "mutable", "namespace", "new", "noexcept", "not_eq", "operator", "or_eq", "private", "protected",
+    "public", "register", "short", "signed", "sizeof", "static", "struct", "switch", "template",
+    "this", "throw", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "xor", "xor_eq",
+})  # fmt: skip
+
+
+def _named(kernel: Kernel, names: Iterable[str]) -> Kernel:
+    operands = zip(kernel.operands, names, strict=True)
+    return replace(kernel, operands=tuple(replace(o, name=name) for o, name in operands))
 
 
 class Ascend:
@@ -84,7 +104,7 @@ class Ascend:
 
     def tune(self, kernel: Kernel, binding: Binding, fast_math: bool = False) -> Hashable:
         """How a kernel is cut into tiles at representative sizes."""
-        from .vector import tune
+        from .vector_kernel import tune
 
         return tune(kernel, binding, self.chip)
 
@@ -96,11 +116,25 @@ class Ascend:
         Refused
             Where it cannot be written.
         """
-        return self.written(kernel, self.tune(kernel, binding))
+        tuning = self.tune(kernel, binding)
+        plain = tuple(f"{'y' if o.output else 'x'}{n}" for n, o in enumerate(kernel.operands))
+        if all(_PLAIN.fullmatch(o.name) for o in kernel.operands):
+            return self.written(kernel, tuning)
+        # The user's names, but for those that the generated text has already.
+        text = self.written(_named(kernel, plain), tuning).source
+        words = {w for w in re.findall(r"\w+", text) if not _PLAIN.match(w)} | _KEYWORDS
+        names: list[str] = []
+        for operand in kernel.operands:
+            name = operand.name
+            while name in words or f"{name}_gm" in words or f"{name}_ub" in words:
+                name += "_"
+            words.add(name)
+            names.append(name)
+        return self.written(_named(kernel, names), tuning)
 
     def written(self, kernel: Kernel, tuning: Hashable) -> Generated:
         """The kernel in Ascend C as it was tuned."""
-        from .vector import VectorTuning, generate
+        from .vector_kernel import VectorTuning, generate
 
         assert isinstance(tuning, VectorTuning)
         key = (kernel.key, tuple(o.name for o in kernel.operands), tuning)

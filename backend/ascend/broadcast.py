@@ -1,5 +1,5 @@
-"""Instructions whose operands have different forms: read across the tile in place where the instruction can, laid
-out over the tile otherwise."""
+"""Instructions whose operands have different forms: read across the tile in place where the instruction can,
+laid out over the tile otherwise."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which values share a buffer, and how long each buffer is needed.
 
-A value lies in the buffer of one it was computed from where that dies with the instruction and the instruction
-may write in place; what is copied out is computed in its own buffer where that can be.
+A value lies in the buffer of one it was computed from where that dies with the instruction and the
+instruction may write in place; what is copied out is computed in its own buffer where that can be.
 """
 
 from __future__ import annotations
@@ -131,7 +131,10 @@ class Buffers:
     into: list[tuple[Buffer, Buffer]]
 
     def requests(self, capacity: tuple[int, int, int], copies: int, reuse: bool = True) -> list[Request]:
-        """What is to be placed for tiles of a capacity (points, rows, lanes); `copies` of each buffer that the copy engines use."""
+        """What is to be placed for tiles of a capacity (points, rows, lanes).
+
+        There are `copies` of each buffer that the copy engines use.
+        """
         names = {
             b: [f"{b.name}.{n}" for n in range(copies if b.kind != "temporary" else 1)] for b in self.buffers
         }

@@ -68,7 +68,10 @@ class _Kernel:
         w("__aicore__ inline int32_t Min(int32_t a, int32_t b) { return a < b ? a : b; }", "")
         with self._class("class Product"):
             self._public()
-            w("", "private:")
+            w("")
+            w.depth -= 1
+            w("private:")
+            w.depth += 1
             self._types()
             self._tiles()
             self._packets()
@@ -107,12 +110,13 @@ class _Kernel:
 
     def _public(self) -> None:
         w, c, t = self.write, self.c, self.t
+        w.depth -= 1
         w("public:")
+        w.depth += 1
         bias = "GM_ADDR biasAddress, " if c.bias else ""
         with w.block(
             f"    __aicore__ inline void Init(GM_ADDR a, GM_ADDR b, {bias}GM_ADDR c, const Tiling& tiling)"
         ):
-            w.depth += 1
             w("t = tiling;")
             w(f"aGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(a));")
             w(f"bGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(b));")
@@ -134,10 +138,8 @@ class _Kernel:
             if c.bias:
                 w(f"pipe.InitBuffer(biasRows, buffersL1 * {self._bias_row()} * {SIZES[c.bias]});")
                 w(f"pipe.InitBuffer(biasTable, {self._bias_row()} * 4);")
-            w.depth -= 1
         w("")
-        with w.block("    __aicore__ inline void Run()"):
-            w.depth += 1
+        with w.block("__aicore__ inline void Run()"):
             w(
                 "const int32_t core = GetBlockIdx();",
                 "nCore = core % t.nCores;",
@@ -166,7 +168,6 @@ class _Kernel:
                 w("for (int32_t k = 0; k < t.k; k += baseK) Step(i, tile, k);")
                 w("Store(i, tile);")
             w("Close();")
-            w.depth -= 1
 
     def _bias_row(self) -> int:
         """Elements of a tile's bias: a multiple of 64 bytes in the bias table."""
@@ -174,18 +175,15 @@ class _Kernel:
 
     def _types(self) -> None:
         w = self.write
-        w.depth += 1
         with self._class("struct Tile"):
             w("int64_t matrix;", "int32_t m0, m, n0, n;")
         w("// The packets of an operand on their way into L1, and the one that is multiplied.")
         with self._class("struct Packets"):
             w("int32_t tile, k;  // of the next copy", "int32_t copied, used;")
         w("")
-        w.depth -= 1
 
     def _tiles(self) -> None:
         w = self.write
-        w.depth += 1
         w(
             "// Tile number i of this core. Rows and columns are shared out in units, as evenly as they go: tile j of",
             "// J covers the units from j * units / J to (j + 1) * units / J.",
@@ -217,13 +215,12 @@ class _Kernel:
             with w.block(f"__aicore__ inline bool Stays{which}(int32_t i) const"):
                 w(f"if (t.k > packet{which} || i == 0 || i >= tiles) return false;")
                 w("const Tile before = At(i - 1), tile = At(i);")
-                w(f"return before.matrix == tile.matrix && before.{start} == tile.{start};")
+                batch = f"t.{which.lower()}Batch"
+                w(f"return before.matrix * {batch} == tile.matrix * {batch} && before.{start} == tile.{start};")
         w("")
-        w.depth -= 1
 
     def _packets(self) -> None:
         w = self.write
-        w.depth += 1
         w("// The reverse events: every buffer is free at first.")
         ids = self._events()
         with w.block("__aicore__ inline void Open()"):
@@ -265,7 +262,6 @@ class _Kernel:
                 w(f"if ((last && !Stays{which}(i + 1)) || (!last && (k + baseK) % packet{which} == 0))")
                 w(f"    SetFlag<HardEvent::MTE1_MTE2>({number});")
         w("")
-        w.depth -= 1
 
     def _events(self) -> list[tuple[str, list[int]]]:
         """Events that say that a buffer is free, with their ids. M_MTE1 0 to 2 belong to the pipe object."""
@@ -295,7 +291,6 @@ class _Kernel:
 
     def _copies(self) -> None:
         w, c = self.write, self.c
-        w.depth += 1
         w("// Rows and columns of GM into L1 as NZ with `height` rows to a block of columns.")
         element = self.element
         with w.block(
@@ -356,7 +351,6 @@ class _Kernel:
                     "SetFlag<HardEvent::MTE1_MTE2>(id);",
                 )
         w("")
-        w.depth -= 1
 
     # --- one step ---------------------------------------------------------------------------------------
 
@@ -374,7 +368,6 @@ class _Kernel:
 
     def _loads(self) -> None:
         w, c, element = self.write, self.c, self.element
-        w.depth += 1
         signature = (
             f"(const LocalTensor<{element}>& to, const LocalTensor<{element}>& from, int32_t k0, int32_t height, "
             "int32_t {extent}, int32_t k)"
@@ -436,17 +429,15 @@ class _Kernel:
                     "    LoadDataWithTranspose(to[i * CeilTo(n, unitN) * block], from[(k0 + i * unitK) * block], load);",
                 )
         w("")
-        w.depth -= 1
 
     def _steps(self) -> None:
         w, c, o, element = self.write, self.c, self.o, self.element
-        w.depth += 1
         with w.block("__aicore__ inline void Step(int32_t i, const Tile& tile, int32_t k)"):
             w("EnterA(i, k);", "EnterB(i, k);")
-            w("const int32_t half = steps++ % buffersL0, size = Min(baseK, t.k - k);")
-            w(f"const LocalTensor<{element}> aStep = aSteps.Get<{element}>()[half * baseM * baseK];")
-            w(f"const LocalTensor<{element}> bStep = bSteps.Get<{element}>()[half * baseN * baseK];")
-            w("WaitFlag<HardEvent::M_MTE1>(4 + half);")
+            w("const int32_t side = steps++ % buffersL0, size = Min(baseK, t.k - k);")
+            w(f"const LocalTensor<{element}> aStep = aSteps.Get<{element}>()[side * baseM * baseK];")
+            w(f"const LocalTensor<{element}> bStep = bSteps.Get<{element}>()[side * baseN * baseK];")
+            w("WaitFlag<HardEvent::M_MTE1>(4 + side);")
             for which, extent, transposed in (("A", "m", c.transpose_a), ("B", "n", not c.transpose_b)):
                 lower = which.lower()
                 left = f"Min(packet{which}, t.k - k / packet{which} * packet{which})"
@@ -456,7 +447,7 @@ class _Kernel:
                 packet = f"{lower}Packets.Get<{element}>()[({lower}.used - 1) % buffersL1 * size{which}]"
                 w(f"Load{which}({lower}Step, {packet}, k % packet{which}, {height}, tile.{extent}, size);")
             w("LeaveA(i, k);", "LeaveB(i, k);")
-            w("SetFlag<HardEvent::MTE1_M>(half);", "WaitFlag<HardEvent::MTE1_M>(half);")
+            w("SetFlag<HardEvent::MTE1_M>(side);", "WaitFlag<HardEvent::MTE1_M>(side);")
             w("MmadParams mmad;")
             w("mmad.m = tile.m == 1 ? 2 : tile.m;")
             w("mmad.n = CeilTo(tile.n, unitN);" if c.column_unit == 32 else "mmad.n = tile.n;")
@@ -480,7 +471,7 @@ class _Kernel:
                 w("Mmad(sums, aStep, bStep, mmad);")
             w("// Small results follow each other faster than they are complete.")
             w("if ((mmad.m / 16) * (mmad.n / 16) < 10) PipeBarrier<PIPE_M>();")
-            w("SetFlag<HardEvent::M_MTE1>(4 + half);")
+            w("SetFlag<HardEvent::M_MTE1>(4 + side);")
         mode = RESULTS[c.accumulator, c.out]
         with w.block("__aicore__ inline void Store(int32_t i, const Tile& tile)"):
             if not o.unit_flag:
@@ -507,11 +498,9 @@ class _Kernel:
             if not o.unit_flag:
                 w("SetFlag<HardEvent::FIX_M>(i % buffersL0C);")
         w("")
-        w.depth -= 1
 
     def _members(self) -> None:
         w, c = self.write, self.c
-        w.depth += 1
         w("Tiling t;", "TPipe pipe;", f"GlobalTensor<{self.element}> aGlobal, bGlobal;")
         w(f"GlobalTensor<{self.result}> cGlobal;")
         w("TBuf<TPosition::A1> aPackets;", "TBuf<TPosition::B1> bPackets;")
@@ -521,7 +510,6 @@ class _Kernel:
             w("TBuf<TPosition::C1> biasRows;", "TBuf<TPosition::C2> biasTable;")
         w("int64_t firstMatrix = 0;", "int32_t mCore = 0, nCore = 0, tiles = 0, steps = 0;")
         w("Packets a{0, 0, 0, 0}, b{0, 0, 0, 0};")
-        w.depth -= 1
 
 
 class _Braces:
@@ -533,10 +521,8 @@ class _Braces:
 
     def __enter__(self) -> None:
         self.write(f"{self.head} {{")
-        if not self.head.startswith("class"):
-            self.write.depth += 1
+        self.write.depth += 1
 
     def __exit__(self, *error: object) -> None:
-        if not self.head.startswith("class"):
-            self.write.depth -= 1
+        self.write.depth -= 1
         self.write("};")

@@ -215,6 +215,8 @@ class _Choice:
     rounds: Any
     m_tiles: Any
     n_tiles: Any
+    share_m: int = 16
+    share_n: int = 16
 
 
 def _lines(width: Any, start_unit: int, line: int) -> Any:
@@ -236,8 +238,8 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice
     size, out = c.size, SIZES[c.out]
     matrices = np.ceil(c.batch / x.batch_cores)
     # A core's part of C in units, and its tiles; shares are even, so the sums are, too.
-    rows = np.ceil(np.ceil(c.m / 16) / x.m_cores) * 16
-    columns = np.ceil(np.ceil(c.n / 16) / (x.n_cores * x.rounds)) * 16
+    rows = np.minimum(np.ceil(np.ceil(c.m / x.share_m) / x.m_cores) * x.share_m, _up(c.m, 16))
+    columns = np.minimum(np.ceil(np.ceil(c.n / x.share_n) / (x.n_cores * x.rounds)) * x.share_n, _up(c.n, 16))
     rounds = matrices * x.rounds
     tiles = rounds * x.m_tiles * x.n_tiles
     steps = np.ceil(c.k / x.k)
@@ -258,8 +260,8 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice
     deep_a = np.minimum(x.k * x.step_ka, c.k)
     deep_b = np.minimum(x.k * x.step_kb, c.k)
     if c.transpose_a:
-        a_start = _starts(c, a_pitch, 0)
-        a_read = c.k * x.m_tiles * _lines(rows / x.m_tiles * size, min(a_start, 32 * (16 * size // 32)), rates.line)
+        a_start = _starts(c, a_pitch, x.share_m)
+        a_read = c.k * x.m_tiles * _lines(rows / x.m_tiles * size, a_start, rates.line)
         a_pieces = c.k * x.m_tiles
     else:
         a_read = rows * packets_a * _lines(deep_a * size, _starts(c, a_pitch, 0), rates.line) * (
@@ -272,8 +274,8 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice
         )
         b_pieces = columns * packets_b
     else:
-        b_start = _starts(c, b_pitch, 0)
-        b_read = c.k * x.n_tiles * _lines(columns / x.n_tiles * size, min(b_start, 16 * size), rates.line)
+        b_start = _starts(c, b_pitch, x.share_n)
+        b_read = c.k * x.n_tiles * _lines(columns / x.n_tiles * size, b_start, rates.line)
         b_pieces = c.k * x.n_tiles
     read = rounds * (times_a * a_read + times_b * b_read)
     pieces = rounds * (times_a * a_pieces + times_b * b_pieces)
@@ -350,11 +352,186 @@ def share(c: Contraction, chip: Chip, options: CubeOptions, tiling: CubeTiling) 
         return share(c, chip, replace(options, l2_blocking=False), tiling)
     b, m, n = grids.T
     choice = _Choice(
-        tiling.base_m, tiling.base_n, tiling.base_k, tiling.step_ka, tiling.step_kb, b, m, n, rounds, m_tiles, n_tiles
-    )
+        tiling.base_m, tiling.base_n, tiling.base_k, tiling.step_ka, tiling.step_kb, b, m, n, rounds, m_tiles, n_tiles,
+        tiling.share_m, tiling.share_n,
+    )  # fmt: skip
     times = predicted(c, rates, options, choice)
     best = int(np.argmin(times["total"]))
     shares = Shares(int(b[best]), int(m[best]), int(n[best]), rounds, int(m_tiles[best]), int(n_tiles[best]))
     return shares, {
         pipe: float(np.broadcast_to(value, len(grids))[best] / rates.cycles_per_us) for pipe, value in times.items()
     }
+
+
+# --- the search ---------------------------------------------------------------------------------------------
+
+
+def solve(c: Contraction, chip: Chip, options: CubeOptions | None = None) -> CubeTiling:
+    """The tiling of the least predicted time."""
+    options = options or CubeOptions()
+    best: tuple[float, CubeTiling] | None = None
+    for share_m in _share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0]):
+        for share_n in _share_units(c, not c.transpose_b, c.column_unit, c.n, c.pitches()[1]):
+            found = _search(c, chip, options, share_m, share_n, np.inf if best is None else best[0])
+            if found is not None:
+                best = found
+    assert best is not None
+    tiling = best[1]
+    shares, times = share(c, chip, options, tiling)
+    return replace(tiling, shares=shares, times=times, binding=_binding(c, chip, options, tiling))
+
+
+def _share_units(c: Contraction, contiguous: bool, unit: int, extent: int, pitch: int) -> list[int]:
+    """What tiles may start at multiples of: fractals, and lines of memory where rows begin with one."""
+    line = 512 // c.size
+    if contiguous and pitch % line == 0 and extent > line:
+        return [line, unit]
+    return [unit]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """Ways to share out, with the tile that follows; arrays of equal length."""
+
+    batch_cores: Numbers
+    m_cores: Numbers
+    n_cores: Numbers
+    m_tiles: Numbers
+    n_tiles: Numbers
+    m: Numbers
+    n: Numbers
+
+
+def _axis(extent: int, unit: int, parts: int, limit: int) -> NDArray[np.int64]:
+    """Rows (tiles of each part, size of the largest), one for each size there is, none above a limit."""
+    units = -(-extent // unit)
+    if parts > units:
+        return np.empty((0, 2), np.int64)
+    most = units // parts
+    counts = np.arange(1, most + 1)
+    sizes = -(-units // (parts * counts)) * unit
+    keep = np.ones(most, bool)
+    keep[1:] = sizes[1:] < sizes[:-1]
+    keep &= sizes <= limit
+    return np.stack([counts[keep], sizes[keep]], axis=1)
+
+
+def candidates(c: Contraction, chip: Chip, options: CubeOptions, share_m: int, share_n: int, rounds: int) -> _Tiles:
+    """All ways to share out a product whose tiles fit L0 and L0C."""
+    _, l0, l0c = buffers(options)
+    room = chip.capacity.l0c // (4 * l0c)
+    least = c.depth_unit * c.size * l0
+    limit_m = min(room // 16, chip.capacity.l0a // least)
+    limit_n = min(room // 16, chip.capacity.l0b // least)
+    if c.bias:
+        limit_n = min(limit_n, (chip.capacity.bias_table or 1024) // 4)
+    parts = []
+    axes_m: dict[int, NDArray[np.int64]] = {}
+    axes_n: dict[int, NDArray[np.int64]] = {}
+    for b, m, n in _grids(chip.cube_cores, c.batch).tolist():
+        if m not in axes_m:
+            axes_m[m] = _axis(c.m, share_m, m, limit_m)
+        if n not in axes_n:
+            axes_n[n] = _axis(c.n, share_n, n * rounds, limit_n)
+        rows, columns = axes_m[m], axes_n[n]
+        i, j = np.nonzero(rows[:, 1, None] * columns[None, :, 1] <= room)
+        if len(i):
+            grid = np.broadcast_to(np.array([b, m, n]), (len(i), 3))
+            parts.append(np.concatenate([grid, rows[i][:, :1], columns[j][:, :1], rows[i][:, 1:], columns[j][:, 1:]], axis=1))
+    return _Tiles(*np.concatenate(parts).T.astype(np.float64)) if parts else _Tiles(*np.empty((7, 0)))
+
+
+def _search(
+    c: Contraction, chip: Chip, options: CubeOptions, share_m: int, share_n: int, known: float
+) -> tuple[float, CubeTiling] | None:
+    rates = CubeRates.of(chip, c.dtype)
+    rounds = min(rounds_of(c, chip, options), -(-c.n // share_n))
+    t = candidates(c, chip, options, share_m, share_n, rounds)
+    if len(t.m) == 0 and rounds > 1:
+        rounds = 1
+        t = candidates(c, chip, options, share_m, share_n, rounds)
+    if len(t.m) == 0:
+        return None
+    l1, l0, l0c = buffers(options)
+    unit, size = c.depth_unit, c.size
+    deepest = np.minimum(chip.capacity.l0a // (l0 * size * t.m), chip.capacity.l0b // (l0 * size * t.n)) // unit * unit
+    deepest = np.minimum(deepest, _up(c.k, unit))
+    room = chip.capacity.l1 // (l1 * size)
+    # The bound: the deepest step, packets that have L1 for themselves, and the shortest beginning.
+    most_a = np.maximum(room // (t.m * deepest), 1) if options.large_packets else 1
+    most_b = np.maximum(room // (t.n * deepest), 1) if options.large_packets else 1
+    ideal = predicted(
+        c, rates, options,
+        _Choice(t.m, t.n, deepest, most_a, most_b, t.batch_cores, t.m_cores, t.n_cores, rounds, t.m_tiles, t.n_tiles,
+                share_m, share_n),
+    )  # fmt: skip
+    rate = np.minimum(rates.read, rates.l2 / (t.batch_cores * t.m_cores * t.n_cores))
+    saved = (t.m * (np.minimum(most_a * deepest, c.k) - unit) + t.n * (np.minimum(most_b * deepest, c.k) - unit)) * size / rate
+    bound = ideal["total"] - np.maximum(saved, 0)
+    best: tuple[float, CubeTiling] | None = None
+    least = known
+    for i in np.argsort(bound, kind="stable"):
+        if bound[i] >= least:
+            break
+        m, n = int(t.m[i]), int(t.n[i])
+        k, step_ka, step_kb = depths(c, chip, options, m, n, int(deepest[i]))
+        if len(k) == 0:
+            continue
+        times = predicted(
+            c, rates, options,
+            _Choice(m, n, k, step_ka, step_kb, t.batch_cores[i], t.m_cores[i], t.n_cores[i], rounds, t.m_tiles[i],
+                    t.n_tiles[i], share_m, share_n),
+        )["total"]  # fmt: skip
+        j = int(np.argmin(times))
+        if times[j] < least:
+            least = float(times[j])
+            shares = Shares(
+                int(t.batch_cores[i]), int(t.m_cores[i]), int(t.n_cores[i]), rounds, int(t.m_tiles[i]), int(t.n_tiles[i])
+            )
+            best = least, CubeTiling(
+                m, n, int(k[j]), int(step_ka[j]), int(step_kb[j]), share_m, share_n, l1, l0, l0c,
+                m * int(k[j] * step_ka[j]), n * int(k[j] * step_kb[j]), False, False, shares, {}, "",
+            )  # fmt: skip
+    return best
+
+
+def depths(
+    c: Contraction, chip: Chip, options: CubeOptions, m: int, n: int, deepest: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """All (baseK, stepKa, stepKb) that a tile leaves room for in L0A, L0B and L1, and that are worth a look.
+
+    A step that is shorter than another with as many of them along k is no better; the same holds of packets.
+    """
+    unit = c.depth_unit
+    found = []
+    for k in range(unit, deepest + 1, unit):
+        steps = -(-c.k // k)
+        if not options.large_packets:
+            if l1_bytes(c, options, m, n, k, 1, 1) <= chip.capacity.l1:
+                found.append((k, 1, 1))
+            continue
+        left = chip.capacity.l1 // buffers(options)[0] - (_up(n, 16) * SIZES[c.bias] if c.bias else 0)
+        for step_ka in range(1, steps + 1):
+            rest = left - m * k * c.size * step_ka
+            step_kb = min(rest // (n * k * c.size), steps)
+            if step_kb < 1:
+                break
+            found.append((k, step_ka, step_kb))
+    if not found:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+    k_, a_, b_ = np.array(found, np.int64).T
+    return k_, a_, b_
+
+
+def _binding(c: Contraction, chip: Chip, options: CubeOptions, t: CubeTiling) -> str:
+    """Which capacity the next larger size would pass."""
+    _, l0, l0c = buffers(options)
+    ends = []
+    if l0c * (t.base_m + 16) * t.base_n * 4 > chip.capacity.l0c or l0c * t.base_m * (t.base_n + 16) * 4 > chip.capacity.l0c:
+        ends.append("L0C ends the tile")
+    if l0 * max(t.base_m, t.base_n) * (t.base_k + c.depth_unit) * c.size > chip.capacity.l0a:
+        ends.append("L0A and L0B end the step")
+    longer = (t.step_ka + 1, t.step_kb), (t.step_ka, t.step_kb + 1)
+    if any(l1_bytes(c, options, t.base_m, t.base_n, t.base_k, a, b) > chip.capacity.l1 for a, b in longer):
+        ends.append("L1 ends the packets")
+    return ", ".join(ends) or "the product ends them all"

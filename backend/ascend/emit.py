@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from . import folding
 from .buffers import Buffers
-from .text import CTYPE, Writer, literal
+from .reduction import identity
+from .text import Writer, literal
 from .tile import MASK, Form, Scalar, Source, Value, VectorInstr
 
 _UNARY = ("Abs", "Exp", "Ln", "Sqrt", "Rsqrt", "Reciprocal", "Relu")
@@ -117,7 +118,7 @@ class InstructionWriter:
         op, tree = instr.attrs
         scratch = [v for v in instr.reads if v.dtype == "u8"]
         source = instr.reads[0]
-        first = literal(Scalar(dst.dtype, _identity(op, dst.dtype)))
+        first = literal(Scalar(dst.dtype, identity(op, dst.dtype)))
         if dst.form is Form.ROW:
             self.used.add(f"{op}Rows")
             self.write(f"{op}Rows({self._tensor(dst)}, {self._tensor(source)}, {first}, rows, pitch);")
@@ -137,12 +138,3 @@ class InstructionWriter:
             f"ReportFault({self._tensor(mask)}, {self._tensor(index)}, {lanes[mask.form]}, "
             f"{1 + instr.attrs[0]}, status);"
         )
-
-
-def _identity(op: str, dtype: str) -> int | float:
-    from .reduction import identity
-
-    return identity(op, dtype)
-
-
-__all__ = ["COUNT", "CTYPE", "InstructionWriter"]

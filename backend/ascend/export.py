@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ir import Binding
 from . import project as files
 from .chip import Chip
 from .generated import Bound, Field, Generated
@@ -54,8 +55,8 @@ class ProjectLaunch:
 
     Attributes
     ----------
-    extents, strides, offsets
-        Of the binding, for the comment beside the launch.
+    binding : Binding
+        With one parallel axis at least.
     arrays : tuple of int
         For each operand of the kernel the number of the array.
     scalars : tuple of int
@@ -64,9 +65,7 @@ class ProjectLaunch:
 
     generated: Generated
     bound: Bound
-    extents: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
-    offsets: tuple[int, ...]
+    binding: Binding
     arrays: tuple[int, ...]
     scalars: tuple[int, ...]
 
@@ -96,9 +95,8 @@ def write_project(project: Project, folder: Path, progress: Callable[[str], None
         write(f"kernels/{name}.asc", _kernel_file(name, launch))
     write("src/main.asc", _main(project, kernels))
     write("src/device.hpp", files.DEVICE)
-    write("src/launch.hpp", files.LAUNCH)
+    write("src/sizes.hpp", files.SIZES)
     write("src/compare.hpp", files.COMPARE)
-    write("src/chip.hpp", _filled(files.CHIP, project, kernels))
     write("CMakeLists.txt", _filled(files.CMAKE, project, kernels))
     write("Makefile", _filled(files.MAKEFILE, project, kernels))
     write("README.md", _readme(project, kernels))
@@ -126,19 +124,24 @@ def _distinct(launches: Sequence[ProjectLaunch]) -> dict[str, ProjectLaunch]:
 
 def _sizes(launch: ProjectLaunch) -> list[str]:
     """The names of the sizes, strides and offsets that host expressions are written in."""
-    names = [f"n{k}" for k in range(len(launch.extents))]
-    names += [f"s{n}_{k}" for n, strides in enumerate(launch.strides) for k in range(len(strides))]
-    return names + [f"o{n}" for n in range(len(launch.offsets))]
+    names = [f"n{k}" for k in range(len(launch.binding.extents))]
+    names += [f"s{n}_{k}" for n, strides in enumerate(launch.binding.strides) for k in range(len(strides))]
+    return names + [f"o{n}" for n in range(len(launch.binding.offsets))]
 
 
 def _size_values(launch: ProjectLaunch) -> dict[str, int]:
-    values = [*launch.extents, *(s for strides in launch.strides for s in strides), *launch.offsets]
+    values = [
+        *launch.binding.extents,
+        *(s for strides in launch.binding.strides for s in strides),
+        *launch.binding.offsets,
+    ]
     return dict(zip(_sizes(launch), values, strict=True))
 
 
 def _used(launch: ProjectLaunch) -> list[str]:
     """The sizes that a kernel's host code uses, in order."""
-    words = {word for f in launch.generated.fields for word in re.findall(r"\b[nso]\d+(?:_\d+)?\b", f.host)}
+    texts = [f.host for f in launch.generated.fields] + [text for _, text in launch.generated.host]
+    words = {word for text in texts for word in re.findall(r"\b[nso]\d+(?:_\d+)?\b", text)}
     return [name for name in _sizes(launch) if name in words]
 
 
@@ -149,11 +152,15 @@ def _scalar_type(field: Field) -> str:
 def _parameters(launch: ProjectLaunch) -> list[str]:
     """The parameters of the function that launches a kernel."""
     generated = launch.generated
-    result = ["Device& device"]
-    result += [f"Buffer& {p.name}" for p in generated.parameters]
+    result = ["const Device& device"]
+    result += [f"const Buffer& {p.name}" for p in generated.parameters]
     result += [f"int64_t {name}" for name in _used(launch)]
     result += [f"{_scalar_type(f)} {f.name}" for f in generated.fields if f.scalar >= 0]
-    return [*result, "uint32_t blocks"]
+    return result if _computes_blocks(launch) else [*result, "uint32_t blocks"]
+
+
+def _computes_blocks(launch: ProjectLaunch) -> bool:
+    return any(name == "blocks" for name, _ in launch.generated.host)
 
 
 def _kernel_file(name: str, launch: ProjectLaunch) -> str:
@@ -163,11 +170,16 @@ def _kernel_file(name: str, launch: ProjectLaunch) -> str:
     lines = [
         "// --- host ---------------------------------------------------------------------------------------",
         "",
-        '#include "launch.hpp"',
+        '#include "device.hpp"',
+        '#include "sizes.hpp"',
+        "#ifdef ON_SIMULATOR",
+        '#include "sim/program.hpp"',
+        "#endif",
         "",
         f"void launch_{name}({', '.join(_parameters(launch))}) {{",
     ]
-    passed = [p.name for p in generated.parameters]
+    for local, text in generated.host:
+        lines.append(f"    const int64_t {local} = {text};")
     if generated.fields:
         lines.append("    Tiling tiling{};")
         for field in generated.fields:
@@ -176,19 +188,17 @@ def _kernel_file(name: str, launch: ProjectLaunch) -> str:
             else:
                 value = f"static_cast<{field.ctype}>({field.host or _literal(values[field.name])})"
             lines.append(f"    tiling.{field.name} = {value};")
-        passed.append("tiling")
-    cores = generated.cores
-    addresses = [f"{p}.address()" for p in passed[: len(generated.parameters)]] + passed[
-        len(generated.parameters) :
-    ]
+    blocks = "static_cast<uint32_t>(blocks)" if _computes_blocks(launch) else "blocks"
+    addresses = [f"{p.name}.address()" for p in generated.parameters]
+    given = ", ".join([*addresses, *(["tiling"] if generated.fields else [])])
+    kind = {"vector": "0, 1", "cube": "1, 1", "mixed": "2, 2"}[generated.cores]
     lines += [
         "#ifdef ON_SIMULATOR",
-        "    static_cast<void>(device);",
-        f'    simulate<{name}>("{name}", blocks, Cores::{cores}, {", ".join(passed)});',
+        f"    sim::launch({kind}, {blocks}, [&] {{ {name}({given}); }});",
         "#else",
-        f"    {name}<<<blocks, nullptr, device.stream()>>>({', '.join(addresses)});",
-        "    device.wait();",
+        f"    {name}<<<{blocks}, nullptr, device.stream()>>>({given});",
         "#endif",
+        "    device.wait();",
         "}",
         "",
     ]
@@ -230,9 +240,7 @@ def _main(project: Project, kernels: dict[str, ProjectLaunch]) -> str:
     lines += ["", "static bool run() {", "    Device device;"]
     for array in project.arrays:
         shape = " × ".join(map(str, array.shape)) or "a number"
-        lines.append(
-            f"    Buffer {array.name}(device, {max(array.nbytes, 1)});  // {array.dtype.name}, {shape}"
-        )
+        lines.append(f"    Buffer {array.name}({max(array.nbytes, 1)});  // {array.dtype.name}, {shape}")
     lines += [
         f'    {a.name}.upload(read_file("data/{a.name}.bin", {a.nbytes}));'
         for a in project.arrays
@@ -280,8 +288,8 @@ def _launch_lines(project: Project, launch: ProjectLaunch, number: int) -> list[
             passed.append(project.arrays[launch.arrays[parameter.operand]].name)
             continue
         name = f"{parameter.name}{number}"
-        nbytes = 16 if parameter.kind == "status" else max(launch.bound.workspace, 32)
-        lines += [f"    Buffer {name}(device, {nbytes});", f"    {name}.upload(Bytes({nbytes}));"]
+        nbytes = 64 * launch.bound.blocks if parameter.kind == "status" else max(launch.bound.workspace, 32)
+        lines += [f"    Buffer {name}({nbytes});", f"    {name}.upload(Bytes({nbytes}));"]
         status = name if parameter.kind == "status" else status
         passed.append(name)
     passed += [str(values[name]) for name in _used(launch)]
@@ -290,15 +298,16 @@ def _launch_lines(project: Project, launch: ProjectLaunch, number: int) -> list[
         for f in generated.fields
         if f.scalar >= 0
     ]
-    passed.append(str(launch.bound.blocks))
+    if not _computes_blocks(launch):
+        passed.append(str(launch.bound.blocks))
     lines.append(f"    launch_{generated.name}({', '.join(passed)});")
     if status:
         lines += [
-            "    {",
-            f"        const Bytes fault = {status}.download();",
+            f"    const Bytes faults{number} = {status}.download();",
+            f"    for (size_t block = 0; block < faults{number}.size(); block += 64) {{",
             "        int64_t code, value;",
-            "        std::memcpy(&code, &fault[0], 8);",
-            "        std::memcpy(&value, &fault[8], 8);",
+            f"        std::memcpy(&code, &faults{number}[block], 8);",
+            f"        std::memcpy(&value, &faults{number}[block + 8], 8);",
             '        if (code) throw std::runtime_error("index out of bounds: " + std::to_string(value));',
             "    }",
         ]
@@ -323,14 +332,14 @@ def _scalar_literal(value: int | float, bits: int, field: Field) -> str:
 
 def _filled(text: str, project: Project, kernels: dict[str, ProjectLaunch]) -> str:
     chip, c = project.chip, project.chip.capacity
-    capacities = (0, c.ub, c.l1, c.l0a, c.l0b, c.l0c, c.bias_table or 0, c.fixpipe_buffer or 0)
+    capacities = (c.ub, c.l1, c.l0a, c.l0b, c.l0c, c.bias_table or 0, c.fixpipe_buffer or 0)
+    cores = (chip.cube_cores, chip.vector_cores)
     values = {
         "NAME": project.name,
         "ARCHITECTURE": chip.architecture,
         "KERNELS": "\n".join(f"    kernels/{name}.asc" for name in kernels),
-        "CAPACITIES": ", ".join(map(str, capacities)),
-        "CUBE_CORES": str(chip.cube_cores),
-        "VECTOR_CORES": str(chip.vector_cores),
+        "CAPACITIES": ",".join(map(str, (*capacities, *cores))),
+        "CHIP": chip.name,
     }
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)
@@ -366,7 +375,7 @@ def _readme(project: Project, kernels: dict[str, ProjectLaunch]) -> str:
             "",
             *kernel_rows,
             "* `src/main.asc`: reads the data, launches the kernels in order, compares",
-            "* `src/device.hpp`, `src/launch.hpp`: memory and launches, through ACL or on the simulator",
+            "* `src/device.hpp`, `src/sizes.hpp`, `src/compare.hpp`: memory through ACL, sizes, comparison",
             "",
             "| array | dtype | shape | |",
             "|---|---|---|---|",

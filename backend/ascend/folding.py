@@ -51,7 +51,8 @@ def _register(op: str) -> None:
             const LocalTensor<uint32_t> offsets = RepeatOffsets(scratch);
             const LocalTensor<T> columns = scratch[{STRIP * 256}].ReinterpretCast<T>();
             for (uint32_t lane = 0; lane < block; ++lane) {{
-                Gather(columns[lane * {STRIP}], part, offsets, static_cast<uint32_t>(lane * sizeof(T)), {STRIP}u);
+                const uint32_t from = lane * sizeof(T);
+                Gather(columns[lane * {STRIP}], part, offsets, from, {STRIP}u);
             }}
             for (uint32_t half = block / 2; half > 0; half /= 2) {{
                 {op}(columns, columns, columns[half * {STRIP}], static_cast<int32_t>(half * {STRIP}));
@@ -111,8 +112,8 @@ __aicore__ inline void {op}LongLanes{suffix}(const LocalTensor<T>& dst, const Lo
         f"""
 // The {op} of the rows of a tile, folded in halves; overwrites `src`.
 template <typename T>
-__aicore__ inline void {op}Rows(const LocalTensor<T>& dst, const LocalTensor<T>& src, T identity, uint32_t rows,
-                              uint32_t pitch)
+__aicore__ inline void {op}Rows(const LocalTensor<T>& dst, const LocalTensor<T>& src, T identity,
+                              uint32_t rows, uint32_t pitch)
 {{
     Duplicate(dst, identity, static_cast<int32_t>(Align(pitch, 128)));
     uint32_t count = rows;

@@ -1,7 +1,7 @@
 """Device functions that generated kernels begin with, as far as they use them.
 
-Each is a few lines of Ascend C that loops where one instruction does not reach: more than 255 repeats, rows further
-apart than a repeat stride holds, folding.
+Each is a few lines of Ascend C that loops where one instruction does not reach: more than 255 repeats, rows
+further apart than a repeat stride holds, folding.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ _part(
 template <typename T>
 __aicore__ inline void CopyIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t count)
 {
-    const DataCopyExtParams copy{static_cast<uint16_t>(1), static_cast<uint32_t>(count * sizeof(T)), 0u, 0u, 0u};
+    const uint32_t bytes = count * sizeof(T);
+    const DataCopyExtParams copy{static_cast<uint16_t>(1), bytes, 0u, 0u, 0u};
     const DataCopyPadExtParams<T> pad{false, 0, 0, static_cast<T>(0)};
     DataCopyPad(dst, src, copy, pad);
 }
@@ -97,7 +98,8 @@ _part(
 template <typename T>
 __aicore__ inline void CopyOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t count)
 {
-    const DataCopyExtParams copy{static_cast<uint16_t>(1), static_cast<uint32_t>(count * sizeof(T)), 0u, 0u, 0u};
+    const uint32_t bytes = count * sizeof(T);
+    const DataCopyExtParams copy{static_cast<uint16_t>(1), bytes, 0u, 0u, 0u};
     DataCopyPad(dst, src, copy);
 }
 """,
@@ -117,10 +119,11 @@ __aicore__ inline void Clear(const LocalTensor<T>& buffer)
 _part(
     "Spread",
     """
-// A row under each other in every row of a tile (across = false), or the block of a column's element, which holds
-// it eight or sixteen times, along its row (across = true).
+// A row in every row of a tile (across = false), or the blocks of a column, each of which holds one element many
+// times, along the rows (across = true).
 template <bool across, typename T>
-__aicore__ inline void Spread(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t rows, uint32_t pitch)
+__aicore__ inline void Spread(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t rows,
+                              uint32_t pitch)
 {
     constexpr uint32_t block = 32 / sizeof(T);
     constexpr uint32_t lanes = 8 * block;
@@ -161,11 +164,11 @@ def _across(op: str) -> None:
     _part(
         f"{op}Across",
         f"""
-// {op} of a tile and a row (the same for every row) or a column's blocks (the same along each row). `swapped`: the
-// tile is the second operand.
+// {op} of a tile and a row (the same for every row) or a column's blocks (the same along each row).
+// `swapped`: the tile is the second operand.
 template <bool column, bool swapped, typename T>
-__aicore__ inline void {op}Across(const LocalTensor<T>& dst, const LocalTensor<T>& tile, const LocalTensor<T>& other,
-                                  uint32_t rows, uint32_t pitch)
+__aicore__ inline void {op}Across(const LocalTensor<T>& dst, const LocalTensor<T>& tile,
+                                  const LocalTensor<T>& other, uint32_t rows, uint32_t pitch)
 {{
     constexpr uint32_t block = 32 / sizeof(T);
     constexpr uint32_t lanes = 8 * block;
@@ -212,11 +215,13 @@ __aicore__ inline void {op}Across(const LocalTensor<T>& dst, const LocalTensor<T
             const BinaryRepeatParams params = swapped ? BinaryRepeatParams{{1, 0, 1, 8, 0, 8}}
                                                       : BinaryRepeatParams{{1, 1, 0, 8, 8, 0}};
             if (whole > 0) {{
-                {op}(to, swapped ? by : at, swapped ? at : by, static_cast<uint64_t>(lanes), static_cast<uint8_t>(whole), params);
+                {op}(to, swapped ? by : at, swapped ? at : by, static_cast<uint64_t>(lanes),
+                    static_cast<uint8_t>(whole), params);
             }}
             if (rest > 0) {{
                 const LocalTensor<T> end = at[whole * lanes];
-                {op}(to[whole * lanes], swapped ? by : end, swapped ? end : by, static_cast<uint64_t>(rest), static_cast<uint8_t>(1), params);
+                {op}(to[whole * lanes], swapped ? by : end, swapped ? end : by, static_cast<uint64_t>(rest),
+                    static_cast<uint8_t>(1), params);
             }}
         }}
     }}

@@ -1,4 +1,4 @@
-"""How a kernel's domain is cut: which axes span a tile, which are looped over, how each access meets a tile."""
+"""How a kernel's domain is cut: which axes span a tile, which are looped over, how accesses meet a tile."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def choose_plane(kernel: Kernel, binding: Binding) -> Plane:
         candidates = range(kernel.parallel, kernel.rank)
     else:
         candidates = range(kernel.parallel)
-    rows = [k for k in candidates if k != lane]
+    rows = [k for k in candidates if k != lane and binding.extents[k] > 1]
     row = max(rows, key=lambda axis: (binding.extents[axis], axis), default=-1)
     return Plane(kernel, lane, row)
 

@@ -6,23 +6,26 @@ What depends on the function is written by `export`. ``@NAME@`` is replaced ther
 from __future__ import annotations
 
 DEVICE = r"""
-// Memory of the device and its queue: an NPU's through ACL, or the host's where ON_SIMULATOR is defined.
+// Memory of the device and its queue, through ACL: of an NPU, or of pyasc's simulator.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#ifndef ON_SIMULATOR
 #include "acl/acl.h"
-#endif
 
 using Bytes = std::vector<uint8_t>;
+
+inline void check(aclError error, const char* what) {
+    if (error == ACL_SUCCESS) return;
+    const char* message = aclGetRecentErrMsg();
+    throw std::runtime_error(std::string(what) + " failed with " + std::to_string(error) +
+                             (message ? std::string(": ") + message : std::string()));
+}
 
 inline Bytes read_file(const std::string& path, size_t bytes) {
     std::ifstream file(path, std::ios::binary);
@@ -30,31 +33,6 @@ inline Bytes read_file(const std::string& path, size_t bytes) {
     if (!file.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(bytes)))
         throw std::runtime_error("expected " + std::to_string(bytes) + " bytes in " + path);
     return data;
-}
-
-#ifdef ON_SIMULATOR
-
-class Device {};
-
-class Buffer {
-  public:
-    Buffer(Device&, size_t bytes) : data_(bytes) {}
-    uint8_t* address() { return data_.data(); }
-    size_t bytes() const { return data_.size(); }
-    void upload(const Bytes& data) { std::memcpy(data_.data(), data.data(), data_.size()); }
-    Bytes download() const { return data_; }
-
-  private:
-    Bytes data_;
-};
-
-#else
-
-inline void check(aclError error, const char* what) {
-    if (error == ACL_SUCCESS) return;
-    const char* message = aclGetRecentErrMsg();
-    throw std::runtime_error(std::string(what) + " failed with " + std::to_string(error) +
-                             (message ? std::string(": ") + message : std::string()));
 }
 
 class Device {
@@ -70,6 +48,7 @@ class Device {
         aclFinalize();
     }
     Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
     aclrtStream stream() const { return stream_; }
     void wait() const { check(aclrtSynchronizeStream(stream_), "aclrtSynchronizeStream"); }
 
@@ -79,15 +58,16 @@ class Device {
 
 class Buffer {
   public:
-    Buffer(Device&, size_t bytes) : bytes_(bytes) {
-        check(aclrtMalloc(&address_, bytes + 32, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc");
+    explicit Buffer(size_t bytes) : bytes_(bytes) {
+        check(aclrtMalloc(&address_, bytes, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc");
     }
     ~Buffer() { aclrtFree(address_); }
     Buffer(const Buffer&) = delete;
-    uint8_t* address() { return static_cast<uint8_t*>(address_); }
-    size_t bytes() const { return bytes_; }
+    Buffer& operator=(const Buffer&) = delete;
+    uint8_t* address() const { return static_cast<uint8_t*>(address_); }
     void upload(const Bytes& data) {
-        check(aclrtMemcpy(address_, bytes_, data.data(), bytes_, ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy");
+        check(aclrtMemcpy(address_, bytes_, data.data(), data.size(), ACL_MEMCPY_HOST_TO_DEVICE),
+              "aclrtMemcpy");
     }
     Bytes download() const {
         Bytes data(bytes_);
@@ -99,61 +79,26 @@ class Buffer {
     void* address_ = nullptr;
     size_t bytes_;
 };
-
-#endif
 """
 
-LAUNCH = r"""
-// launch<kernel>(device, blocks, buffers…, tiling): of an NPU, or of pyasc's simulator.
+SIZES = r"""
+// What sizes are computed with.
 #pragma once
 
-#include <stdexcept>
-#include <string>
+#include <cmath>
+#include <cstdint>
 
-#include "chip.hpp"
-#include "device.hpp"
-
-#ifdef ON_SIMULATOR
-
-#include "sim/entry.hpp"
-#include "sim/interface.hpp"
-
-template <auto kernel>
-void entry(void* const* arguments) {
-    sim::call(kernel, arguments);
+inline int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t Max(int64_t a, int64_t b) { return a > b ? a : b; }
+inline int64_t Div(int64_t a, int64_t b) { return a / b; }
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t Up(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+inline int64_t Root(int64_t a) {
+    auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(a)));
+    while (root * root > a) --root;
+    while ((root + 1) * (root + 1) <= a) ++root;
+    return root;
 }
-
-inline pyasc_sim_argument argument(Buffer& buffer) { return {buffer.address(), buffer.bytes(), 1, 0}; }
-
-template <typename T>
-pyasc_sim_argument argument(T& value) {
-    return {&value, sizeof value, 0, 0};
-}
-
-template <auto kernel, typename... A>
-void simulate(const char* name, uint32_t blocks, Cores cores, A&... given) {
-    const pyasc_sim_argument arguments[] = {argument(given)...};
-    pyasc_sim_launch description = simulated_chip();
-    description.entry = entry<kernel>;
-    description.arguments = arguments;
-    description.count = sizeof...(given);
-    description.blocks = blocks;
-    description.kind = static_cast<uint32_t>(cores);
-    description.vectors_per_block = 2;
-    description.check = 1;
-    description.move = 1;
-    pyasc_sim_run* run = pyasc_sim_start(&description);
-    while (!pyasc_sim_wait(run, 1000)) {
-    }
-    const char* message = nullptr;
-    int32_t line = 0, core = 0;
-    const int kind = pyasc_sim_finding(run, &message, &line, &core);
-    const std::string text = message ? message : "";
-    pyasc_sim_free(run);
-    if (kind) throw std::runtime_error(std::string(name) + ", line " + std::to_string(line) + ": " + text);
-}
-
-#endif
 """
 
 COMPARE = r"""
@@ -224,28 +169,6 @@ inline bool compare(const std::string& name, const std::string& dtype, size_t it
 }
 """
 
-CHIP = r"""
-// The chip that this was generated for.
-#pragma once
-
-#include <cstdint>
-
-enum class Cores : uint32_t { vector, cube, mixed };
-
-#ifdef ON_SIMULATOR
-#include "sim/interface.hpp"
-
-inline pyasc_sim_launch simulated_chip() {
-    pyasc_sim_launch chip{};
-    const uint32_t capacities[8] = {@CAPACITIES@};  // GM, UB, L1, L0A, L0B, L0C, bias table, fixpipe buffer
-    for (int n = 0; n < 8; ++n) chip.capacities[n] = capacities[n];
-    chip.cube_cores = @CUBE_CORES@;
-    chip.vector_cores = @VECTOR_CORES@;
-    return chip;
-}
-#endif
-"""
-
 CMAKE = r"""
 # Builds ./@NAME@ for the NPU with CANN's compiler (source its set_env.sh first). For the host: make simulate
 cmake_minimum_required(VERSION 3.16)
@@ -269,6 +192,8 @@ MAKEFILE = r"""
 
 CXX ?= g++
 PYTHON ?= python3
+# The simulated @CHIP@: bytes of UB, L1, L0A, L0B, L0C, bias table and fixpipe buffer, cube and vector cores.
+export PYASC_SIM_CHIP := @CAPACITIES@
 SIMULATOR := $(shell $(PYTHON) -m pyasc.backend.sim flags)
 SOURCES := src/main.asc $(wildcard kernels/*.asc)
 

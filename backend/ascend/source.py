@@ -12,18 +12,18 @@ import numpy as np
 
 from ..ir import Binding, Kernel, Stride, binding_with_axis, format_kernel
 from . import library, primitives, transfers
-from .alloc import BLOCK, Placement
+from .alloc import Placement
 from .buffers import PARTS, Buffer, Buffers
 from .chip import Chip
 from .emit import COUNT, InstructionWriter
 from .generated import Bound, Field, Generated, Parameter
+from .reduction import identity
 from .stage import MEMORY, ScalarLoad, Stage, Stages
-from .text import CTYPE, Writer
-from .tile import BYTES, MASK, Form, Value, VectorInstr
-
+from .text import CTYPE, Writer, literal, without_unread
+from .tile import BYTES, MASK, Form, Scalar, Value, VectorInstr
 
 if TYPE_CHECKING:
-    from .vector import VectorTuning
+    from .vector_kernel import VectorTuning
 
 Dtype = np.dtype[Any]
 # Of the events between two pipes, numbers up to here are the stages'; the rest serve single waits.
@@ -34,8 +34,9 @@ library.register(
     "ReportFault",
     """
 // The first point of a tile whose bit is set: its index and the fault's code for the host.
-__aicore__ inline void ReportFault(const LocalTensor<uint8_t>& mask, const LocalTensor<int32_t>& index, uint32_t rows,
-                                   uint32_t lanes, uint32_t pitch, int64_t code, GlobalTensor<int64_t>& status)
+__aicore__ inline void ReportFault(const LocalTensor<uint8_t>& mask, const LocalTensor<int32_t>& index,
+                                   uint32_t rows, uint32_t lanes, uint32_t pitch, int64_t code,
+                                   GlobalTensor<int64_t>& status)
 {
     const LocalTensor<uint64_t> words = mask.ReinterpretCast<uint64_t>();
     for (uint32_t word = 0; word * 64 < rows * pitch; ++word) {
@@ -87,8 +88,8 @@ class VectorTiling:
         t, p = self.tuning, self.placement
         room = self.chip.capacity.ub_usable
         lines = [
-            f"tiles of {self.kernel} on {self.chip.name}: up to {t.points} points, {t.rows} rows, {t.lanes} lanes; "
-            f"{t.copies} buffer{'s' if t.copies > 1 else ''} for each operand",
+            f"tiles of {self.kernel} on {self.chip.name}: up to {t.points} points, {t.rows} rows, "
+            f"{t.lanes} lanes; {t.copies} buffer{'s' if t.copies > 1 else ''} for each operand",
             f"UB {p.bytes_used:,} of {room:,} B; {p.bytes_without_reuse:,} without reuse "
             f"({100 * self.saved:.0f} % saved), {p.live_bound:,} alive at the fullest point",
         ]
@@ -204,7 +205,7 @@ class Source:
         body = Writer()
         self.write.depth = body.depth = 1
         self._loops()
-        body.lines += self._opening() + self.write.lines + self._closing()
+        body.lines += without_unread(self._opening() + self.write.lines + self._closing())
         return self._header() + "\n".join(body.lines) + "\n}\n"
 
     def _header(self) -> str:
@@ -227,8 +228,8 @@ class Source:
         return "\n".join(lines) + "\n{\n"
 
     def function_name(self) -> str:
-        name = self.given.name
-        return f"{name}_kernel" if name in ("copy", "fill") or name in CTYPE.values() else f"{name}_kernel"
+        """The name of the kernel's function."""
+        return f"{self.given.name}_kernel"
 
     def parameters(self) -> tuple[Parameter, ...]:
         found = [
@@ -290,7 +291,7 @@ class Source:
         self._reverse_events(write)
         return write.lines
 
-    # --- events ----------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------
 
     def _event(self, stage: int) -> str:
         """The number of a stage's events, for the buffers whose turn it is."""
@@ -348,7 +349,7 @@ class Source:
             self._all_events(write, "WaitFlag")
         return write.lines
 
-    # --- loops -----------------------------------------------------------------------------------------------
+    # --- loops -------------------------------------------------------------------------------------
 
     def _partition(self) -> None:
         """Fields for how the domain is cut; `host` computes them from the sizes of a launch."""
@@ -460,7 +461,8 @@ class Source:
         """Where a tile begins along an axis, and how much of it there is."""
         self.write(f"const int64_t {which}0 = static_cast<int64_t>({which}_tile) * {step};")
         self.write(
-            f"const uint32_t {count} = static_cast<uint32_t>(Least<int64_t>({step}, {self.extent(axis)} - {which}0));"
+            f"const uint32_t {count} = "
+            f"static_cast<uint32_t>(Least<int64_t>({step}, {self.extent(axis)} - {which}0));"
         )
 
     def _whole(self) -> None:
@@ -497,7 +499,9 @@ class Source:
             self._copies_and_instructions(number, stage)
             return
         if not stage.loops:
-            with write.block(""):
+            # All cores have the result; one of them writes it.
+            once = self.tuning.split and stage.stores
+            with write.block("if (block == 0)" if once else ""):
                 self._outer_counts()
                 self._copies_and_instructions(number, stage)
             return
@@ -585,7 +589,6 @@ class Source:
         acc, parts = instr.reads
         op = instr.attrs[0]
         count, width = COUNT[acc.form], BYTES[acc.dtype]
-        ctype = CTYPE[acc.dtype]
         a, p = self.tensor(acc, acc.dtype), self.tensor(parts, acc.dtype)
         self.used |= {"CopyIn", "CopyOut", f"{op}Rows"}
         write = self.write
@@ -596,22 +599,19 @@ class Source:
             write(f"SetFlag<HardEvent::V_MTE3>({one});", f"WaitFlag<HardEvent::V_MTE3>({one});")
             write(f"CopyOut(parts_gm[from + block * size], {self.tensor(acc, 'u8')}, size);")
             write("PipeBarrier<PIPE_ALL>();", "SyncAll();")
-            write(f"const int64_t step = {PARTS} / size;")
+            write(f"const int64_t step = {PARTS} / size - 1;")
             with write.block("for (int64_t core = 0; core < blocks; core += step)"):
                 write("const uint32_t some = static_cast<uint32_t>(Least(step, blocks - core));")
                 write(f"CopyIn({self.tensor(parts, 'u8')}, parts_gm[from + core * size], some * size);")
                 write(f"SetFlag<HardEvent::MTE2_V>({one});", f"WaitFlag<HardEvent::MTE2_V>({one});")
-                from .reduction import identity
-                from .text import literal
-                from .tile import Scalar
-
                 first = literal(Scalar(acc.dtype, identity(op, acc.dtype)))
                 with write.block("if (core == 0)"):
                     write(f"{op}Rows({a}, {p}, {first}, some, {count});")
                 with write.block("else"):
-                    write(f"{op}Rows({p}[{PARTS // width} - {count}], {p}, {first}, some, {count});")
+                    some_parts = f"{p}[{PARTS // width} - {count}]"
+                    write(f"{op}Rows({some_parts}, {p}, {first}, some, {count});")
+                    write(f"{op}({a}, {a}, {some_parts}, static_cast<int32_t>({count}));")
                 write(f"SetFlag<HardEvent::V_MTE2>({one});", f"WaitFlag<HardEvent::V_MTE2>({one});")
-        _ = ctype
 
     def _scalar_load(self, scalar: ScalarLoad) -> None:
         """An element that is the same all over the tile, read by the scalar unit."""
@@ -690,8 +690,7 @@ def write(
             widest = max((struct.calcsize(_FORMAT[f.ctype]) for f in fields), default=1)
             return out + b"\0" * (-len(out) % widest)
 
-        slots = max((b.size(tuning.points, tuning.rows, tuning.lanes) for b in buffers.buffers), default=0)
-        workspace = 2 * chip.vector_cores * max(slots, BLOCK) if source.has_parts else 0
+        workspace = 2 * chip.vector_cores * PARTS // 2 if source.has_parts else 0
         return Bound(names["blocks"], packed, workspace)
 
     def fits(binding: Binding) -> bool:
@@ -706,5 +705,14 @@ def write(
         return True
 
     return Generated(
-        source.function_name(), text, "vector", chip, source.parameters(), fields, source.tiling(), bind, fits
+        source.function_name(),
+        text,
+        "vector",
+        chip,
+        source.parameters(),
+        fields,
+        source.tiling(),
+        bind,
+        fits,
+        tuple(source.host),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ class Writer:
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
         """Lines in braces after a head."""
-        self(f"{head} {{")
+        self(f"{head} {{".lstrip())
         self.depth += 1
         yield
         self.depth -= 1
@@ -61,3 +62,26 @@ def _float(value: float) -> str:
         if struct.pack("<f", float(text)) == struct.pack("<f", value):
             break
     return text + ("f" if "." in text or "e" in text else ".0f")
+
+
+_DECLARATION = re.compile(r"^ *(?:const )?\w+ (\w+) = [^;]*;$")
+
+
+def without_unread(lines: list[str]) -> list[str]:
+    """The lines without declarations of variables that nothing reads in their block."""
+    kept: list[str] = []  # from the last line on
+    for line in reversed(lines):
+        found = _DECLARATION.match(line)
+        if found is None or _is_read(found[1], len(line) - len(line.lstrip()), kept):
+            kept.append(line)
+    return kept[::-1]
+
+
+def _is_read(name: str, indent: int, after: list[str]) -> bool:
+    word = re.compile(rf"\b{name}\b")
+    for line in reversed(after):
+        if line and len(line) - len(line.lstrip()) < indent:
+            return False
+        if word.search(line):
+            return True
+    return False

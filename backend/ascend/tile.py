@@ -101,6 +101,7 @@ class Builder:
     instrs: list[VectorInstr] = field(default_factory=list)
     count: int = 0
     _known: dict[Any, Value] = field(default_factory=dict)
+    _numbers: dict[Value, Scalar] = field(default_factory=dict)
 
     # --- what primitives are made of -----------------------------------------------------------------
 
@@ -139,7 +140,7 @@ class Builder:
         return self.emit("Select", a.dtype, (mask, a, b))
 
     def duplicate(self, s: Scalar | int | float, dtype: str, form: Form = Form.ROW) -> Value:
-        """A number at every point."""
+        """A number at every point. Where it meets other values it takes their form."""
         return self.emit_as(form, "Duplicate", dtype, (self.number(s, dtype),))
 
     def tile(self, source: Source) -> Value:
@@ -163,10 +164,18 @@ class Builder:
     def emit(self, op: str, dtype: str, srcs: Iterable[Source], attrs: tuple[Any, ...] = ()) -> Value:
         """An instruction whose form is that of its sources together."""
         sources = tuple(srcs)
-        forms = [s.form for s in sources if isinstance(s, Value)]
+        values = [s for s in sources if isinstance(s, Value)]
+        forms = [v.form for v in values if v not in self._numbers] or [values[0].form]
         form = forms[0]
         for other in forms[1:]:
             form = form.join(other)
+        if self._numbers:
+            sources = tuple(
+                self.duplicate(self._numbers[s], s.dtype, form)
+                if isinstance(s, Value) and s.form is not form and s in self._numbers
+                else s
+                for s in sources
+            )
         return self.emit_as(form, op, dtype, sources, attrs)
 
     def emit_as(
@@ -178,6 +187,10 @@ class Builder:
         if found is None:
             found = self._known[key] = self.value(dtype, form)
             self.instrs.append(VectorInstr(op, found, srcs, attrs))
+            if op == "Duplicate":
+                (number,) = srcs
+                assert isinstance(number, Scalar)
+                self._numbers[found] = number
         return found
 
     def value(self, dtype: str, form: Form, name: str = "") -> Value:

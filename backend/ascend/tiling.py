@@ -16,6 +16,7 @@ The model is in `tiling_model`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,6 +60,7 @@ __all__ = [
 ]
 
 PAIRS = 16384  # of tiles and numbers of cores that are looked at together
+GOOD_ENOUGH = 1.005  # times the best: no other capacity is tried
 BUCKET = 0.2  # a bucket holds sizes within this part of its representative
 
 
@@ -195,14 +197,7 @@ def auto_tiling(problem: VectorProblem, chip: Chip, room: int | None = None) -> 
     """
     rates = Rates.of(chip)
     room = min(_room(problem, chip), room or chip.capacity.ub)
-    best: tuple[float, int, Partition, Capacity] | None = None
-    for buffers in sorted(problem.buffering, reverse=True):
-        capacity = _bucket_capacity(problem, rates, buffers, room)
-        if capacity is None:
-            continue
-        found = _best(problem, rates, buffers, capacity, best[0] if best else math.inf)
-        if found is not None:
-            best = (found.time, buffers, found, capacity)
+    best = _for_bucket(problem, rates, room)
     if best is None:
         smallest = TileMemory(problem, min(problem.buffering))
         lanes = _largest_lanes(problem) if problem.whole_lanes else problem.lane_granule
@@ -212,9 +207,9 @@ def auto_tiling(problem: VectorProblem, chip: Chip, room: int | None = None) -> 
             f"[tile] expected a tile that fits the {room:,} bytes of UB, given {need:,} bytes for {what}; "
             "cut the kernel in two, or go over a row in parts"
         )
-    _, buffers, partition, capacity = best
+    buffers, capacity, found = best
     memory = TileMemory(problem, buffers)
-    pipes, bound = _explained(problem, rates, buffers, partition)
+    pipes, bound = _explained(problem, rates, buffers, found)
     return Tiling(
         problem,
         rates,
@@ -222,16 +217,16 @@ def auto_tiling(problem: VectorProblem, chip: Chip, room: int | None = None) -> 
         buffers,
         memory.bytes(capacity.points, capacity.rows, capacity.lanes),
         room,
-        partition,
-        _split(problem, partition),
+        found,
+        _split(problem, found),
         pipes,
         bound,
-        _binding(problem, memory, partition, room, chip.vector_cores),
+        _binding(problem, memory, found, room, chip.vector_cores),
     )
 
 
 def partition(problem: VectorProblem, chip: Chip, buffers: int, capacity: Capacity) -> Partition:
-    """The best tile within a capacity, and the cores, for the sizes of one launch, which are the problem's."""
+    """The best tile within a capacity, and the cores, for one launch of the problem's sizes."""
     return _within(problem, Rates.of(chip), buffers, capacity)
 
 
@@ -262,45 +257,79 @@ def _room(problem: VectorProblem, chip: Chip) -> int:
 
 
 def _largest(extent: int, fixed: bool) -> int:
-    return extent if fixed else math.ceil(extent * (1 + BUCKET))
+    return extent if fixed else math.floor(extent * (1 + BUCKET) + 1e-9)
 
 
 def _largest_lanes(problem: VectorProblem) -> int:
     return round_up(_largest(problem.lanes, problem.fixed_lanes), problem.lane_granule)
 
 
-def _bucket_capacity(problem: VectorProblem, rates: Rates, buffers: int, room: int) -> Capacity | None:
-    """A capacity that is good for all sizes of the bucket, or None where nothing fits.
+def _for_bucket(problem: VectorProblem, rates: Rates, room: int) -> tuple[int, Capacity, Partition] | None:
+    """Buffers and capacity, and the partition of the problem itself; None where nothing fits.
 
-    The points of a tile are all that UB has beside its rows and lanes. Where those take memory of their own
-    they are as many as the best tile at the middle has, and what its ends may want more.
+    Of several that the best tiles of shorter and longer rows suggest, those are taken that lose least against
+    the best for each size.
+    """
+    choices = sorted(problem.buffering, reverse=True)
+    sizes = [problem] if problem.fixed_lanes else [problem, *(_with_lanes(problem, s) for s in (-1, 1))]
+    exact = {n: [_best(sized, rates, n, room) for sized in sizes] for n in choices}
+    least = [min(p.time for p in found if p) for found in zip(*exact.values(), strict=True) if any(found)]
+    best: tuple[float, int, Capacity, Partition] | None = None
+    for buffers in sorted(choices, key=lambda n: exact[n][0].time if exact[n][0] else math.inf):
+        for capacity in _capacities(problem, buffers, room, exact[buffers]):
+            worst, first = 0.0, None
+            for sized, time in zip(sizes, least, strict=False):
+                found = _best(sized, rates, buffers, capacity)
+                first = first or found
+                worst = max(worst, found.time / time) if found else math.inf
+                if best is not None and worst >= best[0]:
+                    break
+            if first is not None and worst < math.inf and (best is None or worst < best[0]):
+                best = (worst, buffers, capacity, first)
+            if best is not None and best[0] <= GOOD_ENOUGH:
+                return best[1:]
+    return best[1:] if best is not None else None
+
+
+def _with_lanes(problem: VectorProblem, end: int) -> VectorProblem:
+    """The problem at one end of its bucket."""
+    lanes = problem.lanes * (1 + end * BUCKET)
+    return replace(problem, lanes=math.floor(lanes + 1e-9) if end > 0 else max(1, math.ceil(lanes - 1e-9)))
+
+
+def _capacities(
+    problem: VectorProblem, buffers: int, room: int, tiles: Sequence[Partition | None]
+) -> list[Capacity]:
+    """Capacities worth trying: the points of a tile are all that UB has beside its rows and lanes.
+
+    Rows and lanes that take memory of their own are no more than the best tiles have, or a bucket more.
     """
     memory = TileMemory(problem, buffers)
     granule = problem.lane_granule
     most_rows, most_lanes = _largest(problem.rows, problem.fixed_rows), _largest_lanes(problem)
+    pairs: dict[tuple[int, int], None] = {}
     if problem.whole_lanes:
-        # So many rows that they do not bind even where rows are shortest.
-        shortest = problem.lanes if problem.fixed_lanes else math.floor(problem.lanes * (1 - BUCKET))
-        pitch = np.array([round_up(max(1, shortest), granule)])
-        rows, lanes = max(1, min(most_rows, int(memory.rows(room, pitch, most_lanes)[0]))), most_lanes
-        points = memory.points(room, rows, lanes)
-        while points < lanes and rows > 1:
-            rows = max(1, (rows - 1) // problem.row_granule * problem.row_granule)
-            points = memory.points(room, rows, lanes)
+        for lanes in (_with_lanes(problem, -1).lanes, problem.lanes, most_lanes):
+            pitch = np.array([round_up(most_lanes if problem.fixed_lanes else lanes, granule)])
+            rows = int(memory.rows(room, pitch, most_lanes)[0])
+            pairs[max(1, min(most_rows, rows)), most_lanes] = None
+        pairs[1, most_lanes] = None
     elif not memory.per_row and not memory.per_lane:
         points = memory.points(room, 0, 0)
-        rows, lanes = min(most_rows, max(1, points // granule)), min(most_lanes, points)
+        pairs[min(most_rows, max(1, points // granule)), min(most_lanes, points)] = None
     else:
-        middle = _best(problem, rates, buffers, room)
-        if middle is None:
-            return None
         spread = 1 / (1 - BUCKET)
-        rows = min(most_rows, math.ceil(middle.tile_rows * spread))
-        lanes = min(most_lanes, round_up(math.ceil(middle.pitch * spread), granule))
+        for tile in tiles:
+            if tile is not None:
+                rows, lanes = math.ceil(tile.tile_rows * spread), math.ceil(tile.pitch * spread)
+                pairs[min(most_rows, rows), min(most_lanes, round_up(lanes, granule))] = None
+                pairs[min(most_rows, rows), tile.pitch] = None
+    result = []
+    for rows, lanes in pairs:
         points = memory.points(room, rows, lanes)
-    if points < (lanes if problem.whole_lanes else granule):
-        return None
-    return Capacity(min(points, round_up(rows * lanes, problem.row_granule)), rows, lanes)
+        if points >= (lanes if problem.whole_lanes else granule):
+            result.append(Capacity(min(points, round_up(rows * lanes, problem.row_granule)), rows, lanes))
+    return result
 
 
 # --- search ---------------------------------------------------------------------------------------------
@@ -442,8 +471,11 @@ def _binding(problem: VectorProblem, memory: TileMemory, partition: Partition, r
     need = memory.bytes(rows * pitch, rows, pitch)
     if need > room:
         return f"UB: {rows} × {pitch}, one tile fewer, would take {need:,} of {room:,} B"
-    if partition.cores == partition.units < cores:
-        return f"the cores: there are only {partition.units} tiles that need nothing of one another"
+    finest = problem.outer
+    finest *= 1 if problem.reduces is Form.COLUMN else problem.rows
+    finest *= 1 if problem.reduces is Form.ROW else -(-problem.lanes // problem.lane_granule)
+    if finest <= partition.cores < cores:
+        return f"the cores: there is work for only {finest} of them"
     if partition.cores < cores:
         return "the launch: more cores would cost more than they save"
     return "balance: larger tiles would leave cores without work"

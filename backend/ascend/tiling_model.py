@@ -3,8 +3,8 @@
 The model, in cycles of a core: a copy takes its instruction, its pieces and its bytes, at the rate of a core
 or at this core's share of the memory's, whichever is slower; a vector instruction its start and its repeats;
 a tile costs the scalar unit a fixed part and one for each instruction. With two buffers the pipes overlap
-and the slowest one counts; with one the vector unit waits for the copies. A launch takes longer the more
-cores it starts.
+and the slowest one counts; with one the copies and the vector unit wait for each other, and the memory
+serves other cores meanwhile, as far as they are ready. A launch takes longer the more cores it starts.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .tile import Form
 BLOCK = 32
 REPEAT = 256
 MOST_REPEATS = 255
+WAITING = 0.5  # of the time that a core with one buffer leaves the memory, so much no other core takes
 COPY_GAP = 27.0  # cycles, published for the 910B2: why copies should be of 16 KiB and more
 
 Floats = npt.NDArray[np.float64]
@@ -227,8 +228,8 @@ class Rates:
 
     def share(self, cores: Any) -> Any:
         """Bytes per cycle of the memory for each of so many cores."""
-        part = min(self.memory / self.cores, self.read)
-        return part + (self.read - part) / cores
+        part = min(self.memory / self.cores, self.read + self.write)
+        return part + (self.read + self.write - part) / cores
 
 
 def round_up(value: int, unit: int) -> int:
@@ -446,11 +447,10 @@ def candidates(problem: VectorProblem, rates: Rates, buffers: int, rows: Integer
     if buffers > 1:
         alone, beside = np.maximum(np.maximum(copies, tile.vector), tile.scalar), tile.gaps
     else:
-        waits = tile.vector + 2 * rates.handover
-        alone, beside = np.maximum(copies + waits, tile.scalar), tile.gaps + waits
-    after_first = tile.gaps + tile.vector + 2 * rates.handover
+        waits = tile.vector + rates.latency
+        alone, beside = np.maximum(copies + waits, tile.scalar), tile.gaps + WAITING * waits
+    after_first = np.maximum(tile.gaps + tile.vector + 2 * rates.handover, beside)
     first = np.maximum(tile.read + tile.write + tile.vector + 2 * rates.handover, alone)
-    first, after_first = np.maximum(first, 0.0), np.maximum(after_first, beside)
     each = [(c.read + c.write + c.vector + c.scalar + c.gaps, c.bytes) for c in (unit, core)]
     return Tiles(
         rows, pitch, units, per_unit, alone, tile.bytes, beside, first, after_first, each[0], each[1]

@@ -1,8 +1,8 @@
 """A kernel in point form as stages over tiles: what is copied in, computed and copied out for each tile.
 
 Where the reduced axes fit into one tile the whole kernel is one stage and a row stays in UB from its first
-pass to its last. Otherwise each pass over the reduced axes is a stage of its own, looped over tiles, that reads
-its inputs again.
+pass to its last. Otherwise each pass over the reduced axes is a stage of its own, looped over tiles, that
+reads its inputs again.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Vectoriser:
             case "gather":
                 return self._gather(instr)
             case "reduce":
-                how, acc, dtype, partial = self._reduce(n, self._source(instr.args[0]))
+                how, _, dtype, partial = self._reduce(n, self._source(instr.args[0]))
                 return reduction.finish(b, how, partial, dtype)
             case "store":
                 return self._store(instr)
@@ -216,7 +216,7 @@ class Vectoriser:
         value = self.builder.duplicate(s, s.dtype, form)
         return self.builder.compare("NE", value, 0.0) if dtype.kind == "b" else value
 
-    # --- reductions ------------------------------------------------------------------------------------------
+    # --- reductions --------------------------------------------------------------------------------
 
     def _reduce(self, n: int, source: Source) -> tuple[str, Value, Dtype, Value]:
         """How, the accumulator, the result's dtype and the value of this tile alone."""
@@ -238,8 +238,8 @@ class Vectoriser:
         parts = self.builder.value(acc.dtype, Form.PARTS, "parts")
         self.builder.instrs.append(VectorInstr("Combine", acc, (acc, parts), (op,)))
 
-    def _accumulate(self, reduction: tuple[str, Value, Dtype, Value]) -> None:
-        how, acc, _, partial = reduction
+    def _accumulate(self, reduced: tuple[str, Value, Dtype, Value]) -> None:
+        how, acc, _, partial = reduced
         name = reduction.instruction(how)
         first = Scalar(acc.dtype, reduction.identity(name, acc.dtype))
         self.stage.before.append(VectorInstr("Duplicate", acc, (first,)))
@@ -325,6 +325,19 @@ def vectorise(
         elsewhere = {
             v for other in made.stages if other is not stage for i in other.instrs() for v in i.reads
         }
+        _without_unread(stage, elsewhere)
         made.values = _protect(stage, made.values, elsewhere)
         made.values = broadcast(stage, made.values, direct)
     return made
+
+
+def _without_unread(stage: Stage, elsewhere: set[Value]) -> None:
+    """Leave out what nothing reads, such as a number that was laid out in another form."""
+    needed = set(elsewhere)
+    for name in ("after", "body", "before"):
+        kept: list[VectorInstr] = []
+        for instr in reversed(getattr(stage, name)):
+            if instr.dst is None or instr.op in ("Out", "Accumulate", "Combine") or instr.dst in needed:
+                needed.update(instr.reads)
+                kept.append(instr)
+        setattr(stage, name, kept[::-1])

@@ -161,4 +161,5 @@ def cost(generated: Generated, bound: Bound, sizes: tuple[int, ...]) -> Cost:
         log = module.run(bound.blocks, arguments, cores=generated.cores, cost=True, move=False)
     except SimulationError as error:
         raise LaunchError(str(error)) from error
+    assert log is not None
     return replay(log, generated.chip)

@@ -18,7 +18,7 @@ import numpy as np
 from pyasc.ops.errors import ArgumentError
 
 from ..ascend.chip import Chip
-from . import build
+from . import library
 from .log import DTYPES, PATHS, PIPES, CoreLog, Log
 from .timeline import Timeline
 
@@ -80,7 +80,7 @@ class _Totals(ctypes.Structure):
 
 @functools.cache
 def _engine() -> Any:
-    function = ctypes.CDLL(str(build.library())).sim_replay
+    function = library.load().sim_replay
     function.restype = ctypes.c_int
     function.argtypes = (
         ctypes.POINTER(_Parameters),

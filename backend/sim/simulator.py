@@ -259,25 +259,63 @@ class Module:
         return passed, kept
 
     def _launch(self, launch: library.Launch, name: str, blocks: int, cores: str) -> Log | None:
-        engine = library.load()
-        run = engine.pyasc_sim_start(ctypes.byref(launch))
+        run = _Run(launch)
         try:
-            try:
-                while not engine.pyasc_sim_wait(run, POLL_MILLISECONDS):
-                    pass
-            except BaseException:  # Ctrl-C: the cores stop at their next instruction
-                engine.pyasc_sim_stop(run)
-                while not engine.pyasc_sim_wait(run, POLL_MILLISECONDS):
-                    pass
-                raise
-            message, line, core = ctypes.c_char_p(), ctypes.c_int32(), ctypes.c_int32()
-            kind = engine.pyasc_sim_finding(run, ctypes.byref(message), ctypes.byref(line), ctypes.byref(core))
-            if kind:
-                text = (message.value or b"stopped").decode(errors="replace")
-                raise SimulationError(text, library.KINDS[kind], line.value or None)
-            return _log(engine, run, name, blocks, cores) if launch.cost else None
-        finally:
-            engine.pyasc_sim_free(run)
+            while not run.over():
+                pass
+        except BaseException:  # Ctrl-C: the cores stop at their next instruction
+            run.stop()
+            raise
+        if finding := run.finding():
+            raise SimulationError(*finding)
+        return run.log(name, cores) if launch.cost else None
+
+
+class _Run:
+    """A launch in the library, which is freed with this."""
+
+    def __init__(self, launch: library.Launch) -> None:
+        self._engine = library.load()
+        self._handle = self._engine.pyasc_sim_start(ctypes.byref(launch))
+
+    def __del__(self) -> None:
+        self._engine.pyasc_sim_free(self._handle)
+
+    def over(self) -> bool:
+        """Waits for a moment."""
+        return bool(self._engine.pyasc_sim_wait(self._handle, POLL_MILLISECONDS))
+
+    def stop(self) -> None:
+        self._engine.pyasc_sim_stop(self._handle)
+        while not self.over():
+            pass
+
+    def finding(self) -> tuple[str, str, int | None] | None:
+        message, line, core = ctypes.c_char_p(), ctypes.c_int32(), ctypes.c_int32()
+        kind = self._engine.pyasc_sim_finding(
+            self._handle, ctypes.byref(message), ctypes.byref(line), ctypes.byref(core)
+        )
+        if not kind:
+            return None
+        text = (message.value or b"").decode(errors="replace")
+        return text or "[launch] stopped", library.KINDS[kind], line.value or None
+
+    def log(self, name: str, cores: str) -> Log:
+        """The log, whose arrays are the library's memory."""
+        assert self._engine.pyasc_sim_record_size() == RECORD.itemsize
+        parts: list[CoreLog] = []
+        per_block = 1 + library.VECTORS_PER_CUBE if cores == "mixed" else 1
+        for core in range(self._engine.pyasc_sim_cores(self._handle)):
+            count = ctypes.c_uint64()
+            address = self._engine.pyasc_sim_log(self._handle, core, ctypes.byref(count))
+            records = np.empty(0, RECORD)
+            if count.value:
+                raw = (ctypes.c_char * (count.value * RECORD.itemsize)).from_address(address)
+                raw.owner = self  # type: ignore[attr-defined]
+                records = np.frombuffer(raw, RECORD)
+            kind = cores if cores != "mixed" else ("vector" if core % per_block else "cube")
+            parts.append(CoreLog(kind, core // per_block, records))
+        return Log(name, library.names(), tuple(parts))
 
 
 def _reserve(nbytes: int, number: int) -> tuple[int, Any]:
@@ -288,20 +326,3 @@ def _reserve(nbytes: int, number: int) -> tuple[int, Any]:
     except (OSError, ValueError):
         return (1 << 46) + (number << 40), None
     return ctypes.addressof(ctypes.c_char.from_buffer(held)), held
-
-
-def _log(engine: ctypes.CDLL, run: int, name: str, blocks: int, cores: str) -> Log:
-    assert engine.pyasc_sim_record_size() == RECORD.itemsize
-    parts: list[CoreLog] = []
-    per_block = 1 + library.VECTORS_PER_CUBE if cores == "mixed" else 1
-    for core in range(engine.pyasc_sim_cores(run)):
-        count = ctypes.c_uint64()
-        address = engine.pyasc_sim_log(run, core, ctypes.byref(count))
-        if count.value:
-            raw = (ctypes.c_char * (count.value * RECORD.itemsize)).from_address(address)
-            records = np.frombuffer(raw, RECORD).copy()
-        else:
-            records = np.empty(0, RECORD)
-        kind = cores if cores != "mixed" else ("vector" if core % per_block else "cube")
-        parts.append(CoreLog(kind, core // per_block, records))
-    return Log(name, library.names(), tuple(parts))

@@ -1,7 +1,7 @@
 """The op table on the simulated chip: what the CPU gives, and nothing that a check would find.
 
-Nothing here names an operation: what is in the table is tested. Elementwise operations are run many at a time, so
-that few kernels have to be compiled; everything else by its cases.
+Nothing here names an operation: what is in the table is tested. Elementwise operations are run many at a
+time, so that few kernels have to be compiled; everything else by its cases.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from test_op_table import (
 import pyasc
 from pyasc.ops.registry import Operation
 
-# Units in the last place that an operation of the chip's own may be away from the CPU's, beside what the table
-# allows: the vector unit's exp, ln, sqrt and division are within one each, and formulas are made of several.
+# Units in the last place that an operation of the chip's own may be away from the CPU's, beside what the
+# table allows: exp, ln, sqrt and division of the vector unit are within one each, and formulas have several.
 ULP = 4
 # Sums of many terms are taken in another order.
 SUMS = 8
@@ -64,7 +64,7 @@ def on_cpu_and_sim(call: Any, arrays: list[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def allowed(entry: Operation, dtype: np.dtype[Any]) -> float:
-    """Whole numbers and bools are equal; floats within a few units where the operation is more than moving."""
+    """Whole numbers and bools are equal; floats within a few units."""
     return max(entry.ulp, 1.0) * ULP if is_float(dtype) else 0.0
 
 
@@ -101,7 +101,9 @@ def check_batch(entries: list[Operation], name: str, size: int) -> None:
 
 
 BATCHES = [
-    pytest.param(entries, name, id=f"{name}-{n}") for name in DTYPES for n, entries in enumerate(batches(name))
+    pytest.param(entries, name, id=f"{name}-{n}")
+    for name in DTYPES
+    for n, entries in enumerate(batches(name))
 ]
 
 

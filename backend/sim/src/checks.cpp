@@ -18,6 +18,18 @@ uint32_t mask_of(uint64_t block, uint64_t start, uint64_t end) {
     return below & ~((low == 0 ? 0U : (1U << low) - 1));
 }
 
+// The first number from `i` on that differs, or `count`. Most stretches are alike.
+uint64_t next_other(const uint32_t* numbers, uint64_t i, uint64_t count, uint32_t value) {
+    constexpr uint64_t step = 32;
+    for (; i + step <= count; i += step) {
+        uint32_t differ = 0;
+        for (uint64_t k = 0; k < step; ++k) differ |= numbers[i + k] ^ value;
+        if (differ) break;
+    }
+    while (i < count && numbers[i] == value) ++i;
+    return i;
+}
+
 }  // namespace
 
 void Shadow::size(uint32_t bytes) {
@@ -26,13 +38,16 @@ void Shadow::size(uint32_t bytes) {
     written.assign(blocks, 0);
     for (auto& clocks : read) clocks.assign(blocks, 0);
     dirty = 0;
+    was_read.fill(false);
 }
 
 void Shadow::clear() {
     std::fill_n(initialised.begin(), dirty, 0);
     std::fill_n(written.begin(), dirty, 0);
-    for (auto& clocks : read) std::fill_n(clocks.begin(), dirty, 0);
+    for (size_t p = 0; p < pipes; ++p)
+        if (was_read[p]) std::fill_n(read[p].begin(), dirty, 0);
     dirty = 0;
+    was_read.fill(false);
 }
 
 namespace {
@@ -54,27 +69,23 @@ namespace {
 void check_local(Core& core, const Access& access, Pipe pipe, const char* name, Where where) {
     const Shadow& shadow = core.memory->shadow[static_cast<size_t>(access.space)];
     const int p = static_cast<int>(pipe);
-    uint32_t last_written = 0;
-    std::array<uint32_t, pipes> last_read{};
     for (uint32_t piece = 0; piece < access.count; ++piece) {
         const uint64_t start = access.start + static_cast<uint64_t>(static_cast<int64_t>(piece) * access.stride);
         const uint64_t end = start + access.bytes;
-        const uint64_t first = start / block_bytes, last = (end - 1) / block_bytes;
-        for (uint64_t block = first; block <= last; ++block) {
-            const uint32_t written = shadow.written[block];
-            if (written != last_written && written) {
-                const int q = static_cast<int>(written >> clock_bits);
-                if (!core.ordered(q, written & clock_mask, p))
-                    race(core, access, pipe, name, where, q, written & clock_mask, "wrote",
-                         std::max(start, block * block_bytes));
-                last_written = written;
-            }
+        const uint64_t first = start / block_bytes, stop = (end - 1) / block_bytes + 1;
+        uint32_t value = 0;
+        const uint32_t* written = shadow.written.data();
+        for (uint64_t block = first; (block = next_other(written, block, stop, value)) < stop;) {
+            value = written[block];
+            const int q = static_cast<int>(value >> clock_bits);
+            if (value && !core.ordered(q, value & clock_mask, p))
+                race(core, access, pipe, name, where, q, value & clock_mask, "wrote",
+                     std::max(start, block * block_bytes));
         }
         if (access.kind == Access::Kind::Read || access.kind == Access::Kind::Update) {
-            for (uint64_t block = first; block <= last; ++block) {
-                const uint32_t mask =
-                    block > first && block < last ? ~0U : mask_of(block, start, end);
-                const uint32_t missing = mask & ~shadow.initialised[block];
+            const uint32_t* initialised = shadow.initialised.data();
+            for (uint64_t block = first; (block = next_other(initialised, block, stop, ~0U)) < stop; ++block) {
+                const uint32_t missing = mask_of(block, start, end) & ~initialised[block];
                 if (missing)
                     core.fail(Kind::Uninitialised, where, name,
                               format("%s: Expected bytes that were written before, given %s byte %llu of the bytes "
@@ -84,17 +95,15 @@ void check_local(Core& core, const Access& access, Pipe pipe, const char* name, 
                                      static_cast<unsigned long long>(start), static_cast<unsigned long long>(end)));
             }
         }
-        if (access.writes()) {
-            for (int q = 0; q < pipes; ++q) {
-                if (q == p) continue;
-                const auto& clocks = shadow.read[static_cast<size_t>(q)];
-                for (uint64_t block = first; block <= last; ++block) {
-                    const uint32_t clock = clocks[block];
-                    if (clock == last_read[static_cast<size_t>(q)] || !clock) continue;
-                    if (!core.ordered(q, clock, p))
-                        race(core, access, pipe, name, where, q, clock, "read", std::max(start, block * block_bytes));
-                    last_read[static_cast<size_t>(q)] = clock;
-                }
+        if (!access.writes()) continue;
+        for (int q = 0; q < pipes; ++q) {
+            if (q == p || !shadow.was_read[static_cast<size_t>(q)]) continue;
+            const uint32_t* clocks = shadow.read[static_cast<size_t>(q)].data();
+            uint32_t clock = 0;
+            for (uint64_t block = first; (block = next_other(clocks, block, stop, clock)) < stop;) {
+                clock = clocks[block];
+                if (clock && !core.ordered(q, clock, p))
+                    race(core, access, pipe, name, where, q, clock, "read", std::max(start, block * block_bytes));
             }
         }
     }
@@ -105,6 +114,7 @@ void mark_local(Core& core, const Access& access, Pipe pipe) {
     const auto p = static_cast<size_t>(pipe);
     const uint32_t clock = core.count[p];
     const uint32_t epoch = static_cast<uint32_t>(p) << clock_bits | clock;
+    if (access.kind != Access::Kind::Write) shadow.was_read[p] = true;
     for (uint32_t piece = 0; piece < access.count; ++piece) {
         const uint64_t start = access.start + static_cast<uint64_t>(static_cast<int64_t>(piece) * access.stride);
         const uint64_t end = start + access.bytes;

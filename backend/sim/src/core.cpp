@@ -120,6 +120,14 @@ void Core::fail(Kind why, Where where, const char* instruction, const std::strin
     throw Stop{{why, index, where.line, std::move(message)}};
 }
 
+void Log::grow() {
+    room_ = room_ ? 2 * room_ : 1024;
+    void* const larger = std::realloc(records_.get(), room_ * sizeof(Record));
+    if (!larger) throw std::bad_alloc();
+    static_cast<void>(records_.release());
+    records_.reset(static_cast<Record*>(larger));
+}
+
 void Core::poll() const {
     if (launch->failed.load(std::memory_order_relaxed) < index) throw Stop{{Kind::Stopped, index, 0, "stopped"}};
 }
@@ -132,8 +140,8 @@ uint16_t Core::name_number(const char* text) {
 
 void Core::record(Event event, Pipe pipe, Pipe to, int32_t id, const char* text, Where where, const Work& work) {
     if (!cost) return;
-    log.push_back({event, static_cast<uint8_t>(pipe), static_cast<uint8_t>(to), static_cast<uint8_t>(id),
-                   name_number(text), static_cast<uint16_t>(std::min(where.line, 65535)), work});
+    log.push({event, static_cast<uint8_t>(pipe), static_cast<uint8_t>(to), static_cast<uint8_t>(id),
+              name_number(text), static_cast<uint16_t>(std::min(where.line, 65535)), work});
 }
 
 const GlobalBuffer* Core::find(const uint8_t* address) const {
@@ -289,6 +297,15 @@ void Instruction::reads(const Local& tensor, int64_t offset, uint64_t bytes, uin
     Core& core = *current;
     if (!skipped_ && !add(core, Access::Kind::Read, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
         skipped_ = true;
+    if (skipped_ || pipe_ != Pipe::V || tensor.space != Space::UB) return;
+    // A repeat reads eight blocks of each operand from 16 groups of banks, one block wide each.
+    const auto bank = static_cast<uint32_t>((tensor.offset + offset) / 32 % 16);
+    if (!reader_) {
+        reader_ = role;
+        bank_ = bank;
+    } else if (std::strcmp(role, reader_) != 0) {
+        meets_ = (bank - bank_) % 16 != 8;
+    }
 }
 
 void Instruction::writes(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride,
@@ -408,6 +425,7 @@ bool Instruction::issue() {
         }
         if (!core.copied.empty()) mark_copied(core);
     }
+    if (meets_ && work_.path == Path::None) work_.m = work_.repeats;
     core.record(Event::Instruction, pipe_, pipe_, 0, name_, where_, work_);
     return core.move;
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdarg>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
@@ -59,6 +60,7 @@ struct Shadow {
     std::vector<uint32_t> initialised;  // a bit for each byte of the block
     std::vector<uint32_t> written;      // pipe << 28 | clock; 0: never
     std::array<std::vector<uint32_t>, pipes> read;  // clock of each pipe's last read
+    std::array<bool, pipes> was_read{};
     uint32_t dirty = 0;                 // blocks below this were touched
     void size(uint32_t bytes);
     void clear();
@@ -85,6 +87,25 @@ struct Access {
     int64_t stride;
     uint32_t count;
     int32_t buffer;  // of a local tensor; the number of the buffer in GM
+};
+
+// The records of a core. They are many: what is there is not copied when the memory grows.
+class Log {
+  public:
+    void push(const Record& record) {
+        if (count_ == room_) grow();
+        records_.get()[count_++] = record;
+    }
+    const Record* data() const { return records_.get(); }
+    uint64_t count() const { return count_; }
+
+  private:
+    struct Free {
+        void operator()(Record* memory) const { std::free(memory); }
+    };
+    void grow();
+    std::unique_ptr<Record, Free> records_;
+    uint64_t count_ = 0, room_ = 0;
 };
 
 // What a core did to a buffer of GM.
@@ -197,7 +218,7 @@ struct Core {
     std::vector<uint32_t> know;               // of each core, how many of its segments are over for this one
     std::vector<std::vector<uint32_t>> waits;  // `know` after each wait
 
-    std::vector<Record> log;
+    Log log;
     std::array<std::pair<const char*, uint16_t>, 256> names{};
 
     Core(Launch& launch, int32_t index);

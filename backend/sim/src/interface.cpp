@@ -2,15 +2,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 
 #include "engine.hpp"
 #include "sim/interface.hpp"
 
 namespace {
-
-std::mutex launches_mutex;
-std::set<sim::Launch*> launches;  // that run
 
 // The system's own workspace, given to every launch: touched by few.
 constexpr uint64_t system_workspace = uint64_t{16} << 20;
@@ -68,21 +64,6 @@ void prepare(pyasc_sim_run& run, const pyasc_sim_launch& description) {
     launch.buffers.push_back({launch.workspace, system_workspace, -1});
 }
 
-void carry_out(pyasc_sim_run& run) {
-    {
-        const std::lock_guard lock(launches_mutex);
-        launches.insert(&run.launch);
-    }
-    run.launch.run();
-    const std::lock_guard lock(launches_mutex);
-    launches.erase(&run.launch);
-}
-
-std::mutex messages_mutex;
-std::vector<sim::Finding> messages;  // of launches by the executor
-constexpr int64_t first_code = 1000;
-constexpr size_t messages_limit = 256;
-
 }  // namespace
 
 extern "C" {
@@ -91,7 +72,7 @@ pyasc_sim_run* pyasc_sim_start(const pyasc_sim_launch* description) {
     auto run = std::make_unique<pyasc_sim_run>();
     prepare(*run, *description);
     run->thread = std::thread([state = run.get()] {
-        carry_out(*state);
+        state->launch.run();
         const std::lock_guard lock(state->mutex);
         state->done = true;
         state->changed.notify_all();
@@ -108,15 +89,6 @@ void pyasc_sim_stop(pyasc_sim_run* run) {
     const std::lock_guard lock(run->launch.mutex);
     run->launch.failed = -1;
     run->launch.changed.notify_all();
-}
-
-void pyasc_sim_stop_all(void) {
-    const std::lock_guard lock(launches_mutex);
-    for (sim::Launch* launch : launches) {
-        const std::lock_guard inner(launch->mutex);
-        launch->failed = -1;
-        launch->changed.notify_all();
-    }
 }
 
 void pyasc_sim_free(pyasc_sim_run* run) {
@@ -141,7 +113,7 @@ const void* pyasc_sim_log(const pyasc_sim_run* run, uint32_t core, uint64_t* cou
         *count = 0;
         return nullptr;
     }
-    *count = finished[core]->log.size();
+    *count = finished[core]->log.count();
     return finished[core]->log.data();
 }
 
@@ -154,63 +126,5 @@ uint64_t pyasc_sim_names(char* into, uint64_t size) {
 }
 
 uint32_t pyasc_sim_record_size(void) { return sizeof(sim::Record); }
-
-void pyasc_sim_entry(void* const* pointers, const int64_t* integers, const uint64_t* scalars, int64_t begin,
-                     int64_t end, void*, void*, int64_t* status) {
-    if (begin != 0 || end <= 0) return;
-    const auto* bound = reinterpret_cast<const pyasc_sim_bound*>(integers[0]);
-    std::vector<pyasc_sim_argument> arguments(bound->arguments, bound->arguments + bound->launch.count);
-    std::vector<uint8_t> tiling;
-    for (uint32_t i = 0; i < bound->launch.count; ++i) {
-        pyasc_sim_argument& argument = arguments[i];
-        if (argument.global && bound->sources[i] >= 0)
-            argument.address = static_cast<uint8_t*>(pointers[bound->sources[i]]) - bound->offsets[i];
-        if (!argument.global && bound->scalar_count) {
-            const auto* bytes = static_cast<const uint8_t*>(argument.address);
-            tiling.assign(bytes, bytes + argument.bytes);
-            for (uint32_t s = 0; s < bound->scalar_count; ++s)
-                std::memcpy(tiling.data() + bound->scalars[s].offset, &scalars[bound->scalars[s].scalar],
-                            bound->scalars[s].bytes);
-            argument.address = tiling.data();
-        }
-    }
-    pyasc_sim_launch description = bound->launch;
-    description.arguments = arguments.data();
-    std::vector<std::unique_ptr<void, Free>> scratch;
-    for (pyasc_sim_argument& argument : arguments)
-        if (argument.global && !argument.address && argument.bytes) {  // memory of the launch's own
-            scratch.emplace_back(std::calloc(1, argument.bytes));
-            argument.address = scratch.back().get();
-        }
-    pyasc_sim_run run;
-    prepare(run, description);
-    carry_out(run);
-    const sim::Finding& finding = run.launch.finding;
-    const bool stopped = run.launch.failed.load() < 0;
-    if (finding.kind == sim::Kind::None && !stopped) return;
-    const std::lock_guard lock(messages_mutex);
-    if (messages.size() == messages_limit) messages.erase(messages.begin());
-    static int64_t number = 0;
-    sim::Finding kept = finding;
-    if (stopped && finding.kind == sim::Kind::None) kept.kind = sim::Kind::Stopped;
-    kept.core = static_cast<int32_t>(number);
-    messages.push_back(std::move(kept));
-    if (!status[0]) {
-        status[0] = first_code + static_cast<int64_t>(messages.back().kind);
-        status[1] = number;
-    }
-    ++number;
-}
-
-int pyasc_sim_message(int64_t number, char* message, uint64_t size, int32_t* line) {
-    const std::lock_guard lock(messages_mutex);
-    for (const sim::Finding& finding : messages)
-        if (finding.core == number) {
-            std::snprintf(message, size, "%s", finding.message.c_str());
-            *line = finding.line;
-            return static_cast<int>(finding.kind);
-        }
-    return 0;
-}
 
 }  // extern "C"

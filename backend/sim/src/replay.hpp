@@ -3,6 +3,7 @@
 // cost model".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -60,6 +61,23 @@ struct Done {
 
 struct Traffic {
     double hbm_read = 0, hbm_write = 0, l2_read = 0, l2_write = 0;
+    double must_read = 0, must_write = 0;  // each byte once, and what the kernel wrote itself not at all
+};
+
+// Which lines a launch has read and written so far.
+class Footprint {
+  public:
+    // Adds parts of a line; how many of them are new.
+    int add(uint64_t line, uint32_t sectors, bool writes);
+
+  private:
+    struct Slot {
+        uint64_t line = UINT64_MAX;
+        uint8_t read = 0, written = 0;
+    };
+    Slot& slot(uint64_t line);
+    std::vector<Slot> slots_;
+    size_t used_ = 0;
 };
 
 // What L2 holds: least recently used lines leave first. Of large launches only every `sampling`-th line is
@@ -69,7 +87,7 @@ class Cache {
     Cache(double bytes, uint32_t line, uint32_t sector, uint32_t sampling);
     // The share of a transfer's bytes that is not there; afterwards they are, unless it bypasses the cache.
     // `lines` becomes how many lines it touches over how many its bytes would fill.
-    double missing(const Transfer& transfer, double& lines);
+    double missing(const Transfer& transfer, double& lines, Footprint& footprint, Traffic& traffic);
 
   private:
     struct Node {
@@ -115,6 +133,7 @@ class Memory {
     Cache& cache_;
     std::vector<Flow> flows_;
     std::vector<double> uses_;
+    Footprint footprint_;
     double now_ = 0;
     double waiting_ = 0;         // bytes to be written back
     double waiting_change_ = 0;  // per cycle

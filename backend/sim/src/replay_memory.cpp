@@ -88,11 +88,12 @@ uint32_t Cache::insert(uint64_t line) {
     return node;
 }
 
-double Cache::missing(const Transfer& transfer, double& lines) {
+double Cache::missing(const Transfer& transfer, double& lines, Footprint& footprint, Traffic& traffic) {
     const size_t who = static_cast<size_t>(transfer.core) * pipes + static_cast<size_t>(transfer.pipe);
     if (last_.size() <= who) last_.resize(who + 1, 1.0);
     const uint64_t mask = (1ULL << sampling_shift_) - 1;
     uint64_t touched = 0, asked = 0, absent = 0;
+    int64_t fresh = 0;
     const bool packed = transfer.stride == static_cast<int64_t>(transfer.bytes);
     const uint32_t pieces = packed ? 1 : transfer.pieces;
     const uint64_t length = packed ? uint64_t{transfer.pieces} * transfer.bytes : transfer.bytes;
@@ -106,6 +107,8 @@ double Cache::missing(const Transfer& transfer, double& lines) {
             const uint64_t high = std::min(from + length - 1, line * line_ + line_ - 1) - line * line_;
             uint32_t sectors = 0;
             for (uint64_t sector = low / sector_; sector <= high / sector_; ++sector) sectors |= 1U << sector;
+            fresh += footprint.add(line, sectors, transfer.writes);
+            if (transfer.bypass && transfer.writes) continue;
             uint32_t node = find(line);
             const uint32_t present = node ? nodes_[node].present : 0U;
             asked += static_cast<uint64_t>(__builtin_popcount(sectors));
@@ -122,8 +125,34 @@ double Cache::missing(const Transfer& transfer, double& lines) {
     }
     const uint64_t filled = uint64_t{pieces} * ((length + line_ - 1) / line_);
     lines = std::max(1.0, static_cast<double>(touched) / static_cast<double>(filled));
+    (transfer.writes ? traffic.must_write : traffic.must_read) +=
+        static_cast<double>(fresh * sector_) * static_cast<double>(1U << sampling_shift_);
+    if (transfer.bypass && transfer.writes) return 1.0;
     if (asked) last_[who] = static_cast<double>(absent) / static_cast<double>(asked);
     return last_[who];
+}
+
+Footprint::Slot& Footprint::slot(uint64_t line) {
+    size_t at = scatter(line) >> 24 & (slots_.size() - 1);
+    while (slots_[at].line != line && slots_[at].line != UINT64_MAX) at = (at + 1) & (slots_.size() - 1);
+    return slots_[at];
+}
+
+int Footprint::add(uint64_t line, uint32_t sectors, bool writes) {
+    if ((used_ + 1) * 2 > slots_.size()) {
+        std::vector<Slot> old(std::max<size_t>(1024, slots_.size() * 2));
+        old.swap(slots_);
+        for (const Slot& kept : old)
+            if (kept.line != UINT64_MAX) slot(kept.line) = kept;
+    }
+    Slot& here = slot(line);
+    if (here.line != line) {
+        here.line = line;
+        ++used_;
+    }
+    const uint32_t known = writes ? here.written : here.read | here.written;
+    (writes ? here.written : here.read) |= static_cast<uint8_t>(sectors);
+    return __builtin_popcount(sectors & ~known);
 }
 
 // --- Who gets how much
@@ -132,7 +161,7 @@ double Cache::missing(const Transfer& transfer, double& lines) {
 void Memory::begin(const Transfer& transfer) {
     const Parameters& of = parameters_;
     double lines = 1;
-    const double missing = transfer.bypass && transfer.writes ? 1.0 : cache_.missing(transfer, lines);
+    const double missing = cache_.missing(transfer, lines, footprint_, traffic_);
     const double bytes = transfer.pieces * std::max<double>(transfer.bytes, of.sector) * lines;
     Flow flow{};
     flow.core = transfer.core;

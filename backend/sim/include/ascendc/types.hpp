@@ -253,6 +253,33 @@ constexpr int32_t MASK_PLACEHOLDER = 0;
 constexpr uint64_t MASK_PLACEHOLDER_LIST[2] = {0, 0};
 constexpr TEventID INVALID_TEVENTID = -1;
 
+template <typename A, typename B>
+struct IsSameType : std::is_same<A, B> {};
+template <typename A, typename B>
+inline constexpr bool IsSameTypeV = std::is_same_v<A, B>;
+
+namespace Std {
+using std::conditional;
+using std::conditional_t;
+using std::enable_if;
+using std::enable_if_t;
+using std::false_type;
+using std::integral_constant;
+using std::is_same;
+using std::is_same_v;
+using std::true_type;
+}  // namespace Std
+
+template <typename T, typename U>
+constexpr T DivCeil(T value, U by) {
+    return static_cast<T>((value + by - 1) / by);
+}
+constexpr int32_t CeilDivision(int32_t value, int32_t by) { return by == 0 ? 0 : (value + by - 1) / by; }
+template <typename T, typename U>
+constexpr T AlignUp(T value, U to) {
+    return static_cast<T>((value + to - 1) / to * to);
+}
+
 template <typename T>
 inline constexpr bool always_false = false;
 

@@ -125,6 +125,9 @@ class Instruction {
     const char* name_;
     Where where_;
     Work work_{};
+    const char* reader_ = nullptr;  // the vector instruction's first operand, and where it starts in the banks of UB
+    uint32_t bank_ = 0;
+    bool meets_ = false;  // its reads take turns: both are in one group of banks
 };
 
 // Where a local tensor's bytes are on the host.

@@ -26,24 +26,6 @@ struct pyasc_sim_launch {
     uint32_t cube_cores, vector_cores;
 };
 
-// Where a scalar goes in the value that is passed last.
-struct pyasc_sim_scalar {
-    uint32_t offset, bytes;
-    uint32_t scalar;  // its number
-    uint32_t reserved;
-};
-
-// A launch by the executor of plans: integers[0] of its kernel is the address of one.
-struct pyasc_sim_bound {
-    pyasc_sim_launch launch;               // its `arguments` is not looked at
-    const pyasc_sim_argument* arguments;   // a buffer with address 0 and source -1 is memory of the launch's own
-    const int32_t* sources;                // for each argument the number of the executor's pointer, or -1
-    const int64_t* offsets;                // bytes from the buffer's start to that pointer
-    const pyasc_sim_scalar* scalars;
-    uint32_t scalar_count;
-    uint32_t reserved;
-};
-
 struct pyasc_sim_run;
 
 // Starts a launch on threads of its own. To be freed; the arrays must live until then.
@@ -51,7 +33,6 @@ pyasc_sim_run* pyasc_sim_start(const pyasc_sim_launch* description);
 // Whether it is over, after that time at most.
 int pyasc_sim_wait(pyasc_sim_run* run, uint32_t milliseconds);
 void pyasc_sim_stop(pyasc_sim_run* run);
-void pyasc_sim_stop_all(void);
 void pyasc_sim_free(pyasc_sim_run* run);
 // sim::Kind, 0 for none.
 int pyasc_sim_finding(const pyasc_sim_run* run, const char** message, int32_t* line, int32_t* core);
@@ -59,10 +40,4 @@ uint32_t pyasc_sim_cores(const pyasc_sim_run* run);
 const void* pyasc_sim_log(const pyasc_sim_run* run, uint32_t core, uint64_t* count);
 uint64_t pyasc_sim_names(char* into, uint64_t size);
 uint32_t pyasc_sim_record_size(void);
-
-// The executor's kernel (backend/runtime/executor.hpp). On a finding status[0] is 1000 + its kind and status[1]
-// the number under which pyasc_sim_message has its text.
-void pyasc_sim_entry(void* const* pointers, const int64_t* integers, const uint64_t* scalars, int64_t begin,
-                     int64_t end, void* scratch, void* thread_scratch, int64_t* status);
-int pyasc_sim_message(int64_t number, char* message, uint64_t size, int32_t* line);
 }

@@ -17,7 +17,7 @@ enum class Path : uint8_t {
 struct Work {
     uint32_t repeats = 0;    // vector: repeats of 256 bytes; transfer: pieces
     uint32_t bytes = 0;      // transfer: bytes of a piece; vector: bytes of an element of the widest operand
-    uint32_t m = 0, n = 0, k = 0;  // Mmad; Fixpipe has m and n
+    uint32_t m = 0, n = 0, k = 0;  // Mmad; Fixpipe has m and n; vector: m repeats whose reads take turns
     Path path = Path::None;
     uint8_t dtype = 0;       // sim::Dtype of the (first) source
     bool l2 = true;          // whether a transfer with GM goes through L2

@@ -39,7 +39,7 @@ struct Stride {
 };
 
 // Slots of Registers::vector.
-enum VectorRegister : uint8_t { sum_register, extreme_register, index_register, merged_register, padding_register, reserved_register };
+enum VectorRegister : uint8_t { sum_register, extreme_register, index_register, merged_register, padding_register, padding_set_register, reserved_register };
 
 enum class Binary : uint8_t {
     Add, Sub, Mul, Div, Max, Min, And, Or, AddRelu, SubRelu, MulAddDst, FusedMulAdd, FusedMulAddRelu, AddDeqRelu,

@@ -1,7 +1,7 @@
 """Vector kernels: from KernelIR to Ascend C.
 
-tune chooses the plane, the strategy and the tile for a bucket of sizes; generate writes the source for that choice;
-what it gives binds the sizes of a launch.
+tune chooses the plane, the strategy and the tile for a bucket of sizes; generate writes the source for that
+choice; what it gives binds the sizes of a launch.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from . import reduction, tiling
 from .alloc import place
 from .buffers import Buffers, Size, assign, fullest
 from .chip import Chip
-from .chip import load as load_chip
 from .generated import Generated, Refused
 from .plane import Plane, choose_plane
 from .source import write
 from .stage import Stages
-from .tile import BYTES, MASK, Form, Value
+from .tile import BYTES, MASK, Form
 from .tiling import Each, Pieces, Space, Stream, VectorProblem, Work, auto_tiling
 from .vectorise import vectorise
 
@@ -52,6 +51,9 @@ class Options(NamedTuple):
     direct: bool = True
     cache_hint: bool = True
     cores: bool = True
+
+
+ALL = Options()
 
 
 class VectorTuning(NamedTuple):
@@ -88,7 +90,7 @@ class VectorTuning(NamedTuple):
     copies: int
     bypass: tuple[int, ...]
     grain: int
-    options: Options = Options()
+    options: Options = ALL
 
 
 # From so many lanes on, a row is folded in halves by itself: the strides of repeats do not reach further.
@@ -98,6 +100,8 @@ BUCKET = 1.2
 # A core has work of its own where it has so many lanes; less than so many points are not worth meeting for.
 SPLIT_LANES = 64
 SPLIT_POINTS = 1 << 18
+# Results that a core contributes to at a time.
+MOST_PARTS = 2048
 # Operands together at least so large are not found in the L2 again, or push others out.
 BYPASS_BYTES = 32 << 20
 
@@ -114,7 +118,7 @@ def _stages(
     return stages, assign(stages)
 
 
-def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = Options()) -> VectorTuning:
+def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL) -> VectorTuning:
     """The tiling for sizes that stand for their bucket.
 
     Raises
@@ -155,6 +159,10 @@ def _tuned(
     found = auto_tiling(problem, chip)
     capacity = found.capacity
     points, rows, lanes = capacity.points, capacity.rows, capacity.lanes
+    if split:  # partial results of a few cores fit beside each other
+        rows, lanes = (
+            (min(rows, MOST_PARTS), lanes) if plane.reduces_lanes else (rows, min(lanes, MOST_PARTS))
+        )
     while True:
         room = _room(buffers, chip)
         try:
@@ -201,7 +209,8 @@ def problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Opti
     extent = binding.extents
     rows = extent[plane.row] if plane.row >= 0 else 1
     lanes = extent[plane.lane]
-    streams, work = [], Counter[tuple[int, Over]]()
+    streams: list[Stream] = []
+    work: Counter[tuple[int, Over]] = Counter()
     for stage in stages.stages:
         for transfer in (*stage.loads, *stage.stores):
             value = transfer.value
@@ -261,7 +270,8 @@ def _grain(problem: VectorProblem) -> int:
 
 def _bypass(kernel: Kernel, binding: Binding) -> tuple[int, ...]:
     """Inputs of which each element is read once, where operands are large."""
-    total, points = 0, {}
+    total = 0
+    points: dict[int, list[tuple[int, str]]] = {}
     for n, access in enumerate(kernel.accesses):
         size = prod(e for e, s in zip(binding.extents, binding.strides[n], strict=True) if s)
         points.setdefault(access.operand, []).append((size, access.layout))
@@ -303,6 +313,3 @@ def generate(kernel: Kernel, tuning: VectorTuning, chip: Chip) -> Generated:
         _room(buffers, chip),
     )
     return write(kernel, prepared, tuning, chip, stages, buffers, placement)
-
-
-__all__ = ["Options", "Value", "VectorTuning", "generate", "load_chip", "tune"]
