@@ -157,7 +157,7 @@ class KernelInfo:
         work, generated = self._work("cost"), self._generated("cost")
         bound = generated.bind(work.lowered.binding if work.lowered is not None else Binding((), (), ()))
         try:
-            return cost(generated, bound, work.sizes)
+            return cost(generated, bound, work.sizes, kernel_cache)
         except LaunchError as error:
             raise BackendError(f"[cost] {error.message}") from None
 
@@ -346,10 +346,12 @@ def _describe_host(cut: Schedule, step: Step, backend: Backend, names: Names) ->
         if operand.primitive is VIEW:
             o = operand.operands[0]
             operand = graph.values[o]
-        called = names.get(o, f"x{n}")
+        called = names.get(o, "ab"[n] if value.primitive is MATMUL else f"x{n}")
         inputs.append(Array(called, operand.shape, operand.dtype.name, operand.size * operand.dtype.itemsize))
-    output = Array(names.get(v, "y0"), value.shape, value.dtype.name, value.size * value.dtype.itemsize)
-    product = _product(graph, value, backend) if value.primitive is MATMUL else None
+    called = names.get(v, "c" if value.primitive is MATMUL else "y0")
+    output = Array(called, value.shape, value.dtype.name, value.size * value.dtype.itemsize)
+    arrays = (*(a.name for a in inputs), output.name)
+    product = _product(graph, value, backend, arrays) if value.primitive is MATMUL else None
     return KernelInfo(
         name,
         "kernel" if product is not None else "host",
@@ -366,7 +368,7 @@ def _describe_host(cut: Schedule, step: Step, backend: Backend, names: Names) ->
     )
 
 
-def _product(graph: Graph, value: Value, backend: Backend) -> Generated | None:
+def _product(graph: Graph, value: Value, backend: Backend, names: tuple[str, ...]) -> Generated | None:
     """The cube kernel of a product of matrices, where the backend has one."""
     if backend.name == "cpu":
         return None
@@ -375,7 +377,8 @@ def _product(graph: Graph, value: Value, backend: Backend) -> Generated | None:
         operand = graph.values[o]
         strides = operand.attrs[0] if operand.primitive is VIEW else contiguous_strides(operand.shape)
         operands.append((operand.shape, strides))
-    return _ascend(backend).product(operands, value.shape, value.dtype)
+    a, b, c = names
+    return _ascend(backend).product(operands, value.shape, value.dtype, (a, b, c))
 
 
 def _ascend(backend: Backend) -> Ascend:

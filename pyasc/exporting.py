@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .backend import _runtime
-from .backend.ir import binding_with_axis
+from .backend.ir import Binding, binding_with_axis
 from .explain import Names, named
 from .jit import Jitted
 from .lazy import evaluate
@@ -25,10 +25,12 @@ from .lazy.schedule import Schedule, Step
 from .ops import _graph
 from .ops._graph import Tape
 from .ops.errors import ArgumentError, DtypeError, NotSupported
-from .ops.primitives import EMPTY, LEAF, UPDATE
+from .ops.primitives import EMPTY, LEAF, MATMUL, UPDATE, VIEW
+from .ops.storage import contiguous_strides
 
 if TYPE_CHECKING:
     from .backend.ascend.export import Project, ProjectArray, ProjectLaunch
+    from .backend.ascend.generated import Generated
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -119,10 +121,14 @@ class _Export:
         golden = dict(zip(self.tape.outputs, interpret(self.tape), strict=True))
         self._arrays(cut, shown, golden)
         launches = []
-        for kernel in kernels:
-            assert kernel is not None
-            self.step(f"generating {kernel.kernel.name}")
-            launches.append(self._launch(kernel, shown))
+        for step, kernel in zip(cut.steps, kernels, strict=True):
+            if kernel is not None:
+                self.step(f"generating {kernel.kernel.name}")
+                launches.append(self._launch(kernel, shown))
+            elif not self._is_empty(step):
+                self.step("generating a product of matrices")
+                (v,) = step.members
+                launches.append(self._product(v, shown))
         doc = (self.jitted.__doc__ or "").strip().partition("\n")[0]
         description = doc or f"The kernels of {self.name}."
         return Project(self.name, load(self.chip), tuple(self.arrays), tuple(launches), description)
@@ -153,7 +159,7 @@ class _Export:
             if value.primitive is EMPTY:
                 continue
             if kernel is None:
-                return step.reason
+                return "" if self._generated_product(cut.graph.values, v) else step.reason
             base = cut.graph.values[value.operands[0]] if value.primitive is UPDATE else None
             if base is not None and base.primitive not in (EMPTY, UPDATE):
                 return "writes to a part of an array in place"
@@ -187,8 +193,43 @@ class _Export:
             array = self.arrays[number]
             expected = golden[self.values[v].position]
             data = _runtime.array(expected, array.shape, array.dtype, writable=True)
-            name = _free(shown.get(v, array.name), taken) if array.role == "temporary" else array.name
+            name = array.name
+            if name.startswith("value") and shown.get(v, name) != name:
+                name = _free(shown.get(v, name), taken)  # of the last version of an array made in parts
             self.arrays[number] = ProjectArray(name, array.dtype, array.shape, "output", data)
+
+    def _is_empty(self, step: Step) -> bool:
+        return all(self.values[v].primitive is EMPTY for v in step.members)
+
+    def _generated_product(
+        self, values: Any, v: int, names: tuple[str, str, str] = ("a", "b", "c")
+    ) -> Generated | None:
+        """The cube kernel of a MATMUL whose operands begin where their buffers do."""
+        value = values[v]
+        if value.primitive is not MATMUL:
+            return None
+        layouts = []
+        for o in value.operands:
+            operand = values[o]
+            strides, offset = operand.attrs if operand.primitive is VIEW else (None, 0)
+            if offset:
+                return None
+            layouts.append((operand.shape, strides or contiguous_strides(operand.shape)))
+        found = generator(self.chip).product(layouts, value.shape, value.dtype, names)
+        return found if found is not None and found.parameters[2].dtype == value.dtype else None
+
+    def _product(self, v: int, shown: Names) -> ProjectLaunch:
+        from .backend.ascend.export import ProjectLaunch
+
+        roots = [
+            self.values[o].operands[0] if o not in self.number_of else o for o in self.values[v].operands
+        ]
+        a, b = (shown.get(o, default) for o, default in zip(roots, "ab", strict=True))
+        generated = self._generated_product(self.values, v, (a, b, shown.get(v, "c")))
+        assert generated is not None
+        nowhere = Binding((), (), ())
+        arrays = tuple(self.number_of[o] for o in (*roots, v))
+        return ProjectLaunch(generated, generated.bind(nowhere), nowhere, arrays, ())
 
     def _launch(self, lowered: LoweredKernel, shown: Names) -> ProjectLaunch:
         from .backend.ascend.export import ProjectLaunch

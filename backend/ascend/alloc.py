@@ -179,7 +179,7 @@ def _does_not_fit(
     more = f" and {len(live) - 6} more" if len(live) > 6 else ""
     return (
         f"[{kernel}] expected buffers that fit the {capacity:,} bytes of {space}, given {need:,} bytes at "
-        f"the fullest point (position {fullest}: {named}{more}); take a smaller tile, or cut the kernel in two"
+        f"the fullest point (position {fullest}: {named}{more}); take a smaller tile or cut the kernel in two"
     )
 
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from ..base import Backend, Executable
 from ..ir import Binding, Kernel
 from . import chip as chip_data
 from .chip import Chip
-from .generated import Generated, Refused
+from .generated import Generated, Refused, free_names
+
+if TYPE_CHECKING:
+    from .product import Products
 
 ARCHITECTURE = "dav-2201"
 MAX_GENERATED = 512
@@ -30,16 +33,6 @@ def chips() -> tuple[str, ...]:
 
 
 _PLAIN = re.compile(r"[xy]\d+")
-# Of C++, as far as Python takes them for names, and of Ascend C.
-_KEYWORDS = frozenset({
-    "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char",
-    "class", "compl", "const", "constexpr", "decltype", "default", "delete", "do", "double", "enum",
-    "explicit", "export", "extern", "float", "friend", "goto", "half", "inline", "int", "long", "main",
-    "mutable", "namespace", "new", "noexcept", "not_eq", "operator", "or_eq", "private", "protected",
-    "public", "register", "short", "signed", "sizeof", "static", "struct", "switch", "template",
-    "this", "throw", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
-    "volatile", "xor", "xor_eq",
-})  # fmt: skip
 
 
 def _named(kernel: Kernel, names: Iterable[str]) -> Kernel:
@@ -66,6 +59,7 @@ class Ascend:
         self.name = f"ascend:{chip.name}"
         self.chip = chip
         self.fallback = fallback
+        self._products: Products | None = None
         self._generated: OrderedDict[Hashable, Generated | Refused] = OrderedDict()
 
     # --- what the chip can do --------------------------------------------------------------------------
@@ -78,7 +72,10 @@ class Ascend:
         """Why it cannot; "" where it can."""
         from .support import refusal
 
-        return refusal(op, dtype, attrs, self.chip)
+        if op == "full" and dtype.itemsize == 8:
+            return f"{dtype.name} numbers may take more than 32 bits"
+        reason = refusal(op, dtype, attrs, self.chip)
+        return f"{reason} on {self.chip.name}" if reason.endswith("vector instructions") else reason
 
     def lacking(self, kernel: Kernel) -> str:
         """Why some instruction of a kernel that was cut for another backend cannot run here, or ""."""
@@ -122,15 +119,8 @@ class Ascend:
             return self.written(kernel, tuning)
         # The user's names, but for those that the generated text has already.
         text = self.written(_named(kernel, plain), tuning).source
-        words = {w for w in re.findall(r"\w+", text) if not _PLAIN.match(w)} | _KEYWORDS
-        names: list[str] = []
-        for operand in kernel.operands:
-            name = operand.name
-            while name in words or f"{name}_gm" in words or f"{name}_ub" in words:
-                name += "_"
-            words.add(name)
-            names.append(name)
-        return self.written(_named(kernel, names), tuning)
+        words = {w for w in re.findall(r"\w+", text) if not _PLAIN.match(w)}
+        return self.written(_named(kernel, free_names([o.name for o in kernel.operands], words)), tuning)
 
     def written(self, kernel: Kernel, tuning: Hashable) -> Generated:
         """The kernel in Ascend C as it was tuned."""
@@ -158,10 +148,15 @@ class Ascend:
         operands: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
+        names: tuple[str, str, str] = ("a", "b", "c"),
     ) -> Generated | None:
         """The cube kernel of a product of matrices given by shape and strides in elements; None where the
         host multiplies."""
-        return None
+        if self._products is None:
+            from .product import Products
+
+            self._products = Products(self.chip)
+        return self._products.find(operands, shape, dtype, names)
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:
         """A faster way than its meaning to run a HOST primitive."""

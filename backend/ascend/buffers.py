@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .alloc import Request
+from .alloc import REPEAT, Request
 from .folding import SCRATCH
 from .stage import Stage, Stages
 from .tile import BYTES, MASK, Form, Value
@@ -80,6 +80,8 @@ def size_of(value: Value) -> Size:
             return Size(row=32.0)
         case Form.SCRATCH:
             return Size(fixed=SCRATCH)
+        case Form.HALF:
+            return Size(lane=2.0, fixed=REPEAT)
         case Form.PARTS:
             return Size(fixed=PARTS)
 
@@ -129,6 +131,16 @@ class Buffers:
     end: int
     apart: list[tuple[Buffer, Buffer]]
     into: list[tuple[Buffer, Buffer]]
+    views: set[Value] = field(default_factory=set)
+
+    def bytes_without_reuse(self, capacity: tuple[int, int, int], copies: int) -> int:
+        """What UB would hold if every value had a buffer of its own."""
+        total = 0
+        for b in self.buffers:
+            own = [size_of(v)(*capacity) for v in b.values if v not in self.views]
+            extra = copies - 1 if b.kind != "temporary" else 0
+            total += sum(own) + extra * b.size(*capacity)
+        return total
 
     def requests(self, capacity: tuple[int, int, int], copies: int, reuse: bool = True) -> list[Request]:
         """What is to be placed for tiles of a capacity (points, rows, lanes).
@@ -163,8 +175,9 @@ def _names(names: dict[Buffer, list[str]], pairs: list[tuple[Buffer, Buffer]]) -
 
 
 class _Assignment:
-    def __init__(self, stages: Stages) -> None:
+    def __init__(self, stages: Stages, in_place: bool) -> None:
         self.stages = stages.stages
+        self.in_place = in_place
         self.parent: dict[Value, Value] = {}
         self.defined: dict[Value, tuple[int, int]] = {}  # stage and position
         self.used: dict[Value, int] = {}
@@ -193,9 +206,9 @@ class _Assignment:
                 if instr.op == "Out":
                     assert dst is not None
                     self._out(dst, instr.reads[0], number, stage_end)
-                elif dst is not None and instr.op in IN_PLACE and dst not in self.parent:
+                elif self.in_place and dst is not None and instr.op in IN_PLACE and dst not in self.parent:
                     for source in instr.reads:
-                        if source is dst or self._in_place(dst, source, number, position, stage_end):
+                        if source is dst or self._take(dst, source, number, position, stage_end):
                             break
                 position += 1
             position = stage_end + 1
@@ -213,7 +226,7 @@ class _Assignment:
             position += 1
             for instr in stage.instrs():
                 for value in instr.reads:
-                    if value.form in (Form.SCRATCH, Form.PARTS):
+                    if value.form in (Form.SCRATCH, Form.HALF, Form.PARTS):
                         self.defined.setdefault(value, (number, position))
                     last = position
                     if (
@@ -258,7 +271,7 @@ class _Assignment:
         else:
             self.moves.add(stored)
 
-    def _in_place(self, dst: Value, source: Value, stage: int, position: int, stage_end: int) -> bool:
+    def _take(self, dst: Value, source: Value, stage: int, position: int, stage_end: int) -> bool:
         root, target = self.root(source), self.root(dst)
         if self.used[root] != position or size_of(dst) != size_of(source) or dst.form is not source.form:
             return False
@@ -286,7 +299,13 @@ class _Assignment:
             name = buffer.name or "t"
             taken[name] = taken.get(name, -1) + 1
             buffer.name = f"{name}{taken[name]}" if name == "t" or taken[name] else name
-        return Buffers(of, list(buffers.values()), self.moves, self.end, *self._pairs(of))
+        views = {
+            i.dst
+            for stage in self.stages
+            for i in stage.instrs()
+            if i.dst is not None and (i.op == "View" or (i.op == "Out" and i.dst not in self.moves))
+        }
+        return Buffers(of, list(buffers.values()), self.moves, self.end, *self._pairs(of), views)
 
     def _pairs(
         self, of: dict[Value, Buffer]
@@ -308,9 +327,9 @@ def _length(stage: Stage) -> int:
     return len(stage.before) + len(stage.body) + len(stage.after) + 1
 
 
-def assign(stages: Stages) -> Buffers:
+def assign(stages: Stages, in_place: bool = True) -> Buffers:
     """The buffers of a kernel's stages."""
-    return _Assignment(stages).run()
+    return _Assignment(stages, in_place).run()
 
 
 def fullest(buffers: Buffers, capacity: tuple[int, int, int]) -> Size:

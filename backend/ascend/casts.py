@@ -11,7 +11,7 @@ import numpy as np
 from .comparison import as_mask, bias, form_of
 from .integers import narrowed, wrapped
 from .tile import MASK, Builder, Source, Value
-from .vector import Vector, vector
+from .formula import Vector, vector
 
 Dtype = np.dtype[np.generic]
 

@@ -1,7 +1,7 @@
 """What is known of each chip: capacities, rates, limits, and which dtypes an instruction takes.
 
-The data is in ``chips/<name>.toml``. A fact that no public source gives is absent there, named in ``unknown``, and None
-here.
+The data is in ``chips/<name>.toml``. A fact that no public source gives is absent there, listed in
+``unknown``, and None here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class UnifiedBuffer:
-    """How the unified buffer is built: bytes of a block and of a repeat, groups of banks, banks and their bytes."""
+    """How the unified buffer is built: bytes of a block and a repeat; groups of banks, banks, their bytes."""
 
     block: int
     repeat: int

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from .tile import Builder, Form, Scalar, Source, Value
-from .vector import Vector, vector
+from .formula import Vector, vector
 
 Dtype = np.dtype[np.generic]
 

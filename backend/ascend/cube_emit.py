@@ -97,6 +97,7 @@ class _Kernel:
         t, w = self.t, self.write
         w(f"constexpr int32_t baseM = {t.base_m}, baseN = {t.base_n}, baseK = {t.base_k};  // one step in L0")
         w(f"constexpr int32_t packetA = {t.packet_a}, packetB = {t.packet_b};  // of k in one copy into L1")
+        w(f"constexpr int32_t partsA = {t.parts_a}, partsB = {t.parts_b};  // copies that bring a packet, between the other's")
         w(
             f"constexpr int32_t buffersL1 = {t.l1_buffers}, buffersL0 = {t.l0_buffers}, buffersL0C = {t.l0c_buffers};"
         )
@@ -155,7 +156,7 @@ class _Kernel:
                 w("SetMMLayoutTransform(true);  // along n first, as Fixpipe takes the fractals away")
             w("Open();")
             if t.l1_buffers == 2:
-                w("CopyA();", "CopyB();")
+                w("FinishA();", "FinishB();")
                 if c.bias:
                     w("CopyBias(0);")
             with w.block("for (int32_t i = 0; i < tiles; ++i)"):
@@ -179,7 +180,7 @@ class _Kernel:
             w("int64_t matrix;", "int32_t m0, m, n0, n;")
         w("// The packets of an operand on their way into L1, and the one that is multiplied.")
         with self._class("struct Packets"):
-            w("int32_t tile, k;  // of the next copy", "int32_t copied, used;")
+            w("int32_t tile, k, part;  // of the next copy", "int32_t copied, used;")
         w("")
 
     def _tiles(self) -> None:
@@ -234,33 +235,54 @@ class _Kernel:
         w("")
         for which in "AB":
             lower = which.lower()
+            first = 0 if which == "A" else self.t.l1_buffers
+            number = f"{lower}.copied % buffersL1" + (f" + {first}" if first else "")
+            used = f"({lower}.used - 1) % buffersL1" + (f" + {first}" if first else "")
+            parts = self.t.parts_a if which == "A" else self.t.parts_b
+            what = "A part of the next packet: some of its rows." if parts > 1 else "The next packet."
+            w(f"// {what}")
             with w.block(f"__aicore__ inline void Copy{which}()"):
                 w(f"if ({lower}.tile >= tiles) return;")
                 w(f"const Tile tile = At({lower}.tile);")
-                w(
-                    f"const int32_t buffer = {lower}.copied % buffersL1, k = Min(packet{which}, t.k - {lower}.k);"
-                )
-                offset = 0 if which == "A" else self.t.l1_buffers
-                number = f"buffer + {offset}" if offset else "buffer"
-                w(f"WaitFlag<HardEvent::MTE1_MTE2>({number});")
-                self._copy_call(which)
+                w(f"const int32_t k = Min(packet{which}, t.k - {lower}.k);")
+                wait = f"WaitFlag<HardEvent::MTE1_MTE2>({number});"
+                w(f"if ({lower}.part == 0) {wait}" if parts > 1 else wait)
+                self._copy_call(which, parts)
+                if parts > 1:
+                    w(f"if (++{lower}.part < parts{which}) return;", f"{lower}.part = 0;")
                 w(f"SetFlag<HardEvent::MTE2_MTE1>({number});")
                 w(f"++{lower}.copied;", f"{lower}.k += packet{which};")
                 w(f"if ({lower}.k < t.k) return;")
                 w(f"{lower}.k = 0;", f"do ++{lower}.tile; while (Stays{which}({lower}.tile));")
-        for which in "AB":
-            lower = which.lower()
-            offset = 0 if which == "A" else self.t.l1_buffers
-            number = f"({lower}.used - 1) % buffersL1" + (f" + {offset}" if offset else "")
-            w("// Where a step begins a packet: the next one is sent for, and this one waited for.")
+            with w.block(f"__aicore__ inline void Finish{which}()"):
+                if parts > 1:
+                    w(f"do Copy{which}(); while ({lower}.part != 0);")
+                else:
+                    w(f"Copy{which}();")
+            w("// Where a step begins a packet, the packet is waited for and the next one sent for.")
             with w.block(f"__aicore__ inline void Enter{which}(int32_t i, int32_t k)"):
-                w(f"if (k % packet{which} != 0 || (k == 0 && Stays{which}(i))) return;")
-                w(f"Copy{which}();")
-                w(f"++{lower}.used;", f"WaitFlag<HardEvent::MTE2_MTE1>({number});")
+                stays = f"k == 0 && Stays{which}(i)"
+                if self.t.l1_buffers == 1:
+                    w(f"if (k % packet{which} != 0 || ({stays})) return;", f"Finish{which}();")
+                    w(f"++{lower}.used;", f"WaitFlag<HardEvent::MTE2_MTE1>({used});")
+                elif parts == 1:
+                    w(f"if (k % packet{which} != 0 || ({stays})) return;", f"Copy{which}();")
+                    w(f"++{lower}.used;", f"WaitFlag<HardEvent::MTE2_MTE1>({used});")
+                else:
+                    w(f"if (k % (packet{which} / parts{which}) != 0) return;")
+                    with w.block(f"if (k % packet{which} == 0 && !({stays}))"):
+                        w(
+                            f"if ({lower}.part != 0) Finish{which}();",
+                            f"++{lower}.used;",
+                            f"WaitFlag<HardEvent::MTE2_MTE1>({used});",
+                            f"Copy{which}();",
+                        )
+                    with w.block(f"else if ({lower}.part != 0)"):
+                        w(f"Copy{which}();")
             with w.block(f"__aicore__ inline void Leave{which}(int32_t i, int32_t k)"):
                 w("const bool last = k + baseK >= t.k;")
                 w(f"if ((last && !Stays{which}(i + 1)) || (!last && (k + baseK) % packet{which} == 0))")
-                w(f"    SetFlag<HardEvent::MTE1_MTE2>({number});")
+                w(f"    SetFlag<HardEvent::MTE1_MTE2>({used});")
         w("")
 
     def _events(self) -> list[tuple[str, list[int]]]:
@@ -273,21 +295,30 @@ class _Kernel:
             events.append(("FIX_M", list(range(self.t.l0c_buffers))))
         return events
 
-    def _copy_call(self, which: str) -> None:
+    def _copy_call(self, which: str, parts: int) -> None:
         w, c = self.write, self.c
         start, extent = ("m0", "m") if which == "A" else ("n0", "n")
-        lower = which.lower()
+        lower, upper = which.lower(), extent.upper()
         transposed = c.transpose_a if which == "A" else not c.transpose_b
-        unit = {"A": "unitM", "B": "unitN"}[which]
-        base = f"tile.matrix * t.{lower}Batch"
-        if transposed:  # k rows of the tile's rows or columns
-            at = f"{base} + static_cast<int64_t>({lower}.k) * t.{lower}Pitch + tile.{start}"
-            shape = f"k, tile.{extent}, CeilTo(k, unitK)"
+        rows, columns = ("k", f"tile.{extent}") if transposed else (f"tile.{extent}", "k")
+        height = f"CeilTo({rows}, unit{'K' if transposed else upper})"
+        at = f"tile.matrix * t.{lower}Batch"
+        first, count = "0", rows
+        if parts > 1:
+            first, count = "first", f"({lower}.part + 1) * {rows} / parts{which} - first"
+            w(f"const int32_t first = {lower}.part * {rows} / parts{which};")
+        if transposed:
+            row = f"{lower}.k + {first}" if parts > 1 else f"{lower}.k"
+            column = f"tile.{start}"
         else:
-            at = f"{base} + static_cast<int64_t>(tile.{start}) * t.{lower}Pitch + {lower}.k"
-            shape = f"tile.{extent}, k, CeilTo(tile.{extent}, {unit})"
-        w(f"CopyIn({lower}Packets.Get<{self.element}>()[buffer * size{which}], {lower}Global[{at}], {shape},")
-        w(f"       t.{lower}Pitch);")
+            row = f"tile.{start} + {first}" if parts > 1 else f"tile.{start}"
+            column = f"{lower}.k"
+        shift = f" + {first} * block" if parts > 1 else ""
+        w(
+            f"CopyIn({lower}Packets.Get<{self.element}>()[{lower}.copied % buffersL1 * size{which}{shift}],",
+            f"       {lower}Global[{at} + static_cast<int64_t>({row}) * t.{lower}Pitch + {column}],",
+            f"       {count}, {columns}, {height}, t.{lower}Pitch, {'tile.m == 1' if which == 'A' and not transposed else 'false'});",
+        )
 
     def _copies(self) -> None:
         w, c = self.write, self.c
@@ -295,8 +326,9 @@ class _Kernel:
         element = self.element
         with w.block(
             f"__aicore__ inline void CopyIn(const LocalTensor<{element}>& to, const GlobalTensor<{element}>& from, "
-            "int32_t rows, int32_t columns, int32_t height, int32_t pitch)"
+            "int32_t rows, int32_t columns, int32_t height, int32_t pitch, bool twice)"
         ):
+            w("if (rows == 0) return;")
             w(
                 "Nd2NzParams nz;",
                 "nz.ndNum = 1;",
@@ -309,8 +341,10 @@ class _Kernel:
                 "nz.dstNzMatrixStride = 0;",
             )
             w("// Mmad takes a single row of A for a vector in another layout: it gets the row twice.")
-            with w.block("if (rows == 1)"):
+            with w.block("if (twice)"):
                 w("nz.ndNum = 2;", "nz.srcDValue = 1;", "nz.dstNzMatrixStride = block;")
+            with w.block("else if (rows == 1)"):
+                w("nz.srcDValue = 1;")
             with w.block("else if (pitch > 65535)"):
                 w("// More than the field holds: row by row.")
                 w("nz.nValue = 1;", "nz.srcDValue = 1;")
@@ -509,7 +543,7 @@ class _Kernel:
             w(f"GlobalTensor<{CTYPES[c.bias]}> biasGlobal;")
             w("TBuf<TPosition::C1> biasRows;", "TBuf<TPosition::C2> biasTable;")
         w("int64_t firstMatrix = 0;", "int32_t mCore = 0, nCore = 0, tiles = 0, steps = 0;")
-        w("Packets a{0, 0, 0, 0}, b{0, 0, 0, 0};")
+        w("Packets a{0, 0, 0, 0, 0}, b{0, 0, 0, 0, 0};")
 
 
 class _Braces:

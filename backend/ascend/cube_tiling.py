@@ -107,6 +107,20 @@ class CubeTiling:
     def packet_b(self) -> int:
         return self.base_k * self.step_kb
 
+    @property
+    def parts_a(self) -> int:
+        """Copies that bring a packet of A: between them go whole packets of B, where those are shorter."""
+        return self._parts(self.step_ka, self.step_kb)
+
+    @property
+    def parts_b(self) -> int:
+        return self._parts(self.step_kb, self.step_ka)
+
+    def _parts(self, own: int, other: int) -> int:
+        if self.l1_buffers == 1:
+            return 1
+        return min((d for d in range(1, own + 1) if own % d == 0), key=lambda d: abs(d - own / other))
+
     def __str__(self) -> str:
         s = self.shares
         times = ", ".join(f"{pipe} {time:.1f}" for pipe, time in self.times.items() if pipe != "total")
@@ -132,7 +146,8 @@ class CubeRates:
     copy_latency: float
     l0a: float
     l0b: float
-    read: float
+    read: float  # of what is in L2
+    missing: float  # of what is not
     write: float
     l2: float
     hbm: float
@@ -160,6 +175,7 @@ class CubeRates:
             l0a=float(rates.l1_to_l0a or 512),
             l0b=float(rates.l1_to_l0b or 256),
             read=float(rates.l2_read),
+            missing=float(rates.ddr_read),
             write=float(rates.l2_write or rates.l2_read),
             l2=timing.get("l2_bandwidth", 5e12) / clock,
             hbm=timing.get("hbm_bandwidth", 1.6e12) / clock,
@@ -282,16 +298,19 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice
     packets = rounds * (times_a * x.m_tiles * packets_a + times_b * x.n_tiles * packets_b)
     cores = x.batch_cores * x.m_cores * x.n_cores
     rate = np.minimum(rates.read, rates.l2 / cores)
-    mte2 = read / rate + pieces * rates.copy_piece + packets * rates.copy_head
+    # What is in L2 no more or not yet comes slower: A once in each round, B once.
+    missed = c.batch * c.k * size * (c.m * x.rounds + c.n)
+    mte2 = read / rate + missed / cores * (1 / rates.missing - 1 / rates.read)
+    mte2 = mte2 + pieces * rates.copy_piece + packets * rates.copy_head
     fix = rounds * rows * columns * out / rates.write + tiles * rates.copy_head
-    # The memory that all share: A once in each round, B and C once.
-    a_all = c.batch * c.m * c.k * size * x.rounds
-    memory = (a_all + c.batch * (c.k * c.n * size + c.m * c.n * out)) / rates.hbm
+    memory = (missed + c.batch * c.m * c.n * out) / rates.hbm
     # Before the first Mmad: its packets; after the last one: its result.
     first = 2 * rates.copy_latency + (x.m * deep_a + x.n * deep_b) * size / rate
     last = x.m * x.n * out / rates.write
     if options.double_buffer_l1 and options.double_buffer_l0:
-        busy = np.maximum(np.maximum(m_pipe, mte1), np.maximum(mte2, fix))
+        # The longest; the others count a little, for where they meet.
+        longest = np.maximum(np.maximum(m_pipe, mte1), np.maximum(mte2, fix))
+        busy = longest + 0.05 * (m_pipe + mte1 + mte2 + fix - longest)
     elif options.double_buffer_l0:
         busy = mte2 + packets * rates.copy_latency + np.maximum(m_pipe, mte1)
     else:
@@ -312,7 +331,7 @@ def rounds_of(c: Contraction, chip: Chip, options: CubeOptions) -> int:
     if not options.l2_blocking:
         return 1
     columns = c.k * c.n * c.size
-    return max(1, -(-columns // int(0.5 * chip.capacity.l2)))
+    return max(1, -(-columns // int(0.75 * chip.capacity.l2)))
 
 
 @functools.lru_cache(maxsize=256)

@@ -54,7 +54,7 @@ class InstructionWriter:
             how, swapped = instr.attrs
             self.used.add(f"{op}Across")
             flags = f"{str(how == 'column').lower()}, {str(swapped).lower()}"
-            self.write(f"{op}Across<{flags}>({to}, {args[0]}, {args[1]}, rows, pitch);")
+            self.write(f"{op}Across<{flags}>({to}, {args[0]}, {args[1]}, rows, pitch, n);")
         elif op in _BINARY or op in _UNARY or op in _SCALAR:
             self.write(f"{op}({', '.join([to, *args])}, {count});")
         elif op in _LOGIC:
@@ -76,7 +76,7 @@ class InstructionWriter:
         elif op == "Spread":
             self.used.add("Spread")
             across = str(instr.attrs[0] == "column").lower()
-            self.write(f"Spread<{across}>({to}, {args[0]}, rows, pitch);")
+            self.write(f"Spread<{across}>({to}, {args[0]}, rows, pitch, n);")
         elif op == "Brcb":
             self.used.add("ToBlocks")
             self.write(f"ToBlocks({to}, {args[0]}, rows);")
@@ -116,7 +116,7 @@ class InstructionWriter:
 
     def _reduce(self, instr: VectorInstr, dst: Value) -> None:
         op, tree = instr.attrs
-        scratch = [v for v in instr.reads if v.dtype == "u8"]
+        scratch = [self._tensor(v) for v in instr.reads[1:]]
         source = instr.reads[0]
         first = literal(Scalar(dst.dtype, identity(op, dst.dtype)))
         if dst.form is Form.ROW:
@@ -125,10 +125,8 @@ class InstructionWriter:
             return
         name = f"{op}{'Long' if tree else ''}Lanes{'' if folding.native(op, dst.dtype) else 'Any'}"
         self.used.add(name)
-        self.write(
-            f"{name}({self._tensor(dst)}, {self._tensor(source)}, {self._tensor(scratch[0])}, {first}, "
-            "rows, lanes, pitch);"
-        )
+        args = [self._tensor(dst), self._tensor(source), *scratch, first]
+        self.write(f"{name}({', '.join(args)}, rows, lanes, pitch);")
 
     def _fault(self, instr: VectorInstr) -> None:
         mask, index = instr.reads

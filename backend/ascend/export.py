@@ -24,6 +24,7 @@ _FORMATS = {
     "int8_t": "b", "uint8_t": "B", "int16_t": "h", "uint16_t": "H", "int32_t": "i", "uint32_t": "I",
     "int64_t": "q", "uint64_t": "Q", "float": "f", "half": "e", "bfloat16_t": "H",
 }  # fmt: skip
+WIDTH = 110
 # Of the largest golden value: a kernel sums and rounds in another order than NumPy does.
 _TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
@@ -109,13 +110,15 @@ def write_project(project: Project, folder: Path, progress: Callable[[str], None
 
 
 def _distinct(launches: Sequence[ProjectLaunch]) -> dict[str, ProjectLaunch]:
-    """The kernels by the names of their files: one for each source."""
+    """The kernels by the names of their functions and files: one for each source."""
     kernels: dict[str, ProjectLaunch] = {}
     for launch in launches:
-        name = launch.generated.name
-        if name in kernels and kernels[name].generated.source != launch.generated.source:
-            raise AssertionError(f"two kernels are called {name}")
-        kernels.setdefault(name, launch)
+        if any(k.generated.source == launch.generated.source for k in kernels.values()):
+            continue
+        name, number = launch.generated.name, 2
+        while name in kernels:
+            name, number = f"{launch.generated.name}_{number}", number + 1
+        kernels[name] = launch
     return kernels
 
 
@@ -155,8 +158,13 @@ def _parameters(launch: ProjectLaunch) -> list[str]:
     result = ["const Device& device"]
     result += [f"const Buffer& {p.name}" for p in generated.parameters]
     result += [f"int64_t {name}" for name in _used(launch)]
-    result += [f"{_scalar_type(f)} {f.name}" for f in generated.fields if f.scalar >= 0]
+    result += [f"{_scalar_type(f)} {f.name}" for f in _passed(generated)]
     return result if _computes_blocks(launch) else [*result, "uint32_t blocks"]
+
+
+def _passed(generated: Generated) -> list[Field]:
+    """The fields that the caller gives: scalars, and what is not computed from the sizes."""
+    return [f for f in generated.fields if not f.host]
 
 
 def _computes_blocks(launch: ProjectLaunch) -> bool:
@@ -166,7 +174,6 @@ def _computes_blocks(launch: ProjectLaunch) -> bool:
 def _kernel_file(name: str, launch: ProjectLaunch) -> str:
     """The generated source, and after it the host's side of the launch."""
     generated = launch.generated
-    values = _unpacked(generated.fields, launch.bound.tiling(list(launch.scalars)))
     lines = [
         "// --- host ---------------------------------------------------------------------------------------",
         "",
@@ -176,33 +183,31 @@ def _kernel_file(name: str, launch: ProjectLaunch) -> str:
         '#include "sim/program.hpp"',
         "#endif",
         "",
-        f"void launch_{name}({', '.join(_parameters(launch))}) {{",
+        *_wrapped(f"void launch_{name}(", _parameters(launch), ") {"),
     ]
     for local, text in generated.host:
         lines.append(f"    const int64_t {local} = {text};")
     if generated.fields:
         lines.append("    Tiling tiling{};")
         for field in generated.fields:
-            if field.scalar >= 0:
-                value = f"static_cast<{field.ctype}>({field.name})"
-            else:
-                value = f"static_cast<{field.ctype}>({field.host or _literal(values[field.name])})"
+            value = f"static_cast<{field.ctype}>({field.host or field.name})"
             lines.append(f"    tiling.{field.name} = {value};")
     blocks = "static_cast<uint32_t>(blocks)" if _computes_blocks(launch) else "blocks"
     addresses = [f"{p.name}.address()" for p in generated.parameters]
-    given = ", ".join([*addresses, *(["tiling"] if generated.fields else [])])
+    given = [*addresses, *(["tiling"] if generated.fields else [])]
     kind = {"vector": "0, 1", "cube": "1, 1", "mixed": "2, 2"}[generated.cores]
     lines += [
         "#ifdef ON_SIMULATOR",
-        f"    sim::launch({kind}, {blocks}, [&] {{ {name}({given}); }});",
+        *_wrapped(f"    sim::launch({kind}, {blocks}, [&] {{ {name}(", given, "); });"),
         "#else",
-        f"    {name}<<<{blocks}, nullptr, device.stream()>>>({given});",
+        *_wrapped(f"    {name}<<<{blocks}, nullptr, device.stream()>>>(", given, ");"),
         "#endif",
         "    device.wait();",
         "}",
         "",
     ]
-    return generated.source.rstrip("\n") + "\n\n" + "\n".join(lines)
+    source = re.sub(rf"\b{generated.name}\b", name, generated.source)
+    return source.rstrip("\n") + "\n\n" + "\n".join(lines)
 
 
 def _unpacked(fields: Sequence[Field], data: bytes) -> dict[str, int | float]:
@@ -218,8 +223,19 @@ def _unpacked(fields: Sequence[Field], data: bytes) -> dict[str, int | float]:
     return values
 
 
-def _literal(value: int | float) -> str:
-    return repr(value)
+def _wrapped(head: str, items: Sequence[str], tail: str) -> list[str]:
+    """A call or declaration on one line, or on as many as it takes."""
+    if len(head) + sum(len(item) + 2 for item in items) + len(tail) <= WIDTH:
+        return [f"{head}{', '.join(items)}{tail}"]
+    indent = " " * (len(head) - len(head.lstrip()) + 8)
+    lines, line = [head], indent
+    for number, item in enumerate(items):
+        text = item + (", " if number < len(items) - 1 else tail)
+        if len(line) + len(text) > WIDTH and line.strip():
+            lines.append(line.rstrip())
+            line = indent
+        line += text
+    return [*lines, line.rstrip()]
 
 
 # --- the program --------------------------------------------------------------------------------------
@@ -236,7 +252,7 @@ def _main(project: Project, kernels: dict[str, ProjectLaunch]) -> str:
         "",
     ]
     for name, launch in kernels.items():
-        lines.append(f"void launch_{name}({', '.join(_parameters(launch))});")
+        lines += _wrapped(f"void launch_{name}(", _parameters(launch), ");")
     lines += ["", "static bool run() {", "    Device device;"]
     for array in project.arrays:
         shape = " × ".join(map(str, array.shape)) or "a number"
@@ -247,7 +263,7 @@ def _main(project: Project, kernels: dict[str, ProjectLaunch]) -> str:
         if a.role == "input"
     ]
     for number, launch in enumerate(project.launches):
-        lines += ["", *_launch_lines(project, launch, number)]
+        lines += ["", *_launch_lines(project, kernels, launch, number)]
     lines += ["", "    bool right = true;"]
     for array in project.arrays:
         if array.role == "output":
@@ -276,8 +292,11 @@ def _main(project: Project, kernels: dict[str, ProjectLaunch]) -> str:
     return "\n".join(lines)
 
 
-def _launch_lines(project: Project, launch: ProjectLaunch, number: int) -> list[str]:
+def _launch_lines(
+    project: Project, kernels: dict[str, ProjectLaunch], launch: ProjectLaunch, number: int
+) -> list[str]:
     generated = launch.generated
+    name = next(n for n, k in kernels.items() if k.generated.source == generated.source)
     values = _size_values(launch)
     tiling = _unpacked(generated.fields, launch.bound.tiling(list(launch.scalars)))
     lines = []
@@ -287,20 +306,16 @@ def _launch_lines(project: Project, launch: ProjectLaunch, number: int) -> list[
         if parameter.operand >= 0:
             passed.append(project.arrays[launch.arrays[parameter.operand]].name)
             continue
-        name = f"{parameter.name}{number}"
+        scratch = f"{parameter.name}{number}"
         nbytes = 64 * launch.bound.blocks if parameter.kind == "status" else max(launch.bound.workspace, 32)
-        lines += [f"    Buffer {name}({nbytes});", f"    {name}.upload(Bytes({nbytes}));"]
-        status = name if parameter.kind == "status" else status
-        passed.append(name)
-    passed += [str(values[name]) for name in _used(launch)]
-    passed += [
-        _scalar_literal(tiling[f.name], launch.scalars[f.scalar], f)
-        for f in generated.fields
-        if f.scalar >= 0
-    ]
+        lines += [f"    Buffer {scratch}({nbytes});", f"    {scratch}.upload(Bytes({nbytes}));"]
+        status = scratch if parameter.kind == "status" else status
+        passed.append(scratch)
+    passed += [str(values[size]) for size in _used(launch)]
+    passed += [_literal(tiling[f.name], f) for f in _passed(generated)]
     if not _computes_blocks(launch):
         passed.append(str(launch.bound.blocks))
-    lines.append(f"    launch_{generated.name}({', '.join(passed)});")
+    lines += _wrapped(f"    launch_{name}(", passed, ");")
     if status:
         lines += [
             f"    const Bytes faults{number} = {status}.download();",
@@ -314,17 +329,15 @@ def _launch_lines(project: Project, launch: ProjectLaunch, number: int) -> list[
     return lines
 
 
-def _scalar_literal(value: int | float, bits: int, field: Field) -> str:
-    """The number that was passed, as a literal of the parameter's type."""
+def _literal(value: int | float, field: Field) -> str:
+    """A field's value as a literal of the parameter's type."""
     if field.ctype == "bfloat16_t":
-        (value,) = struct.unpack("<f", struct.pack("<I", (bits & 0xFFFF) << 16))
-    if isinstance(value, float):
-        if value != value:
-            return "NAN"
-        if value in (float("inf"), float("-inf")):
-            return "INFINITY" if value > 0 else "-INFINITY"
-        return f"{np.float32(value)!s}f" if "." in str(np.float32(value)) else f"{float(value)!r}f"
-    return str(value)
+        (value,) = struct.unpack("<f", struct.pack("<I", int(value) << 16))
+    if not isinstance(value, float):
+        return str(value)
+    if not np.isfinite(value):
+        return "NAN" if np.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
+    return f"{float(np.float32(value))!r}f"
 
 
 # --- the rest -----------------------------------------------------------------------------------------

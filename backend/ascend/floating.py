@@ -10,7 +10,7 @@ from .casts import rounded, widened
 from .comparison import form_of
 from .integers import lanes
 from .tile import Builder, Scalar, Source
-from .vector import Vector, vector
+from .formula import Vector, vector
 
 Dtype = np.dtype[np.generic]
 

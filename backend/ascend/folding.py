@@ -92,21 +92,54 @@ __aicore__ inline void {op}Lanes{suffix}(const LocalTensor<T>& dst, const LocalT
         register(
             f"{op}LongLanes{suffix}",
             f"""
-// The {op} of the lanes of each row, long rows, folded in halves one after another; overwrites `src`.
+// The {op} of the lanes of each row, long rows, folded in halves one after another.
 template <typename T>
 __aicore__ inline void {op}LongLanes{suffix}(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-    const LocalTensor<uint8_t>& scratch, T identity, uint32_t rows, uint32_t lanes, uint32_t pitch)
+    const LocalTensor<uint8_t>& folded,{"" if native_end else " const LocalTensor<uint8_t>& scratch,"} T identity,
+    uint32_t rows, uint32_t lanes, uint32_t pitch)
 {{
     constexpr uint32_t block = 32 / sizeof(T);
     constexpr uint32_t width = 8 * block;
+    const LocalTensor<T> half = folded.ReinterpretCast<T>();
     Duplicate(dst, identity, static_cast<int32_t>(Align(rows, 128)));
     for (uint32_t row = 0; row < rows; {"++row" if native_end else f"row += {STRIP}"}) {{
         {_long(op, native_end, fold(native_end))}
     }}
 }}
 """,
-            ("Align", "Least", *(() if native_end else ("BlockColumns",))),
+            ("Align", "Least", f"{op}Halves", *(() if native_end else ("BlockColumns",))),
         )
+    register(
+        f"{op}Halves",
+        f"""
+// The {op} of `count` elements, down to one repeat of them in `half`; how many are left.
+template <typename T>
+__aicore__ inline uint32_t {op}Halves(const LocalTensor<T>& half, const LocalTensor<T>& src, T identity,
+                                    uint32_t count)
+{{
+    constexpr uint32_t width = 256 / sizeof(T);
+    uint32_t left = width;
+    uint32_t done = 0;
+    if (count >= 2 * width) {{
+        left = count / 2 / width * width;
+        {op}(half, src, src[left], static_cast<int32_t>(left));
+        done = 2 * left;
+    }} else {{
+        Duplicate(half, identity, static_cast<int32_t>(width));
+    }}
+    for (; done < count; done += width) {{
+        {op}(half, half, src[done], static_cast<int32_t>(Least(width, count - done)));
+    }}
+    while (left > width) {{
+        const uint32_t next = Align((left + 1) / 2, width);
+        {op}(half, half, half[next], static_cast<int32_t>(left - next));
+        left = next;
+    }}
+    return left;
+}}
+""",
+        ("Align", "Least"),
+    )
     register(
         f"{op}Rows",
         f"""
@@ -134,22 +167,15 @@ __aicore__ inline void {op}Rows(const LocalTensor<T>& dst, const LocalTensor<T>&
 
 
 def _long(op: str, native_end: bool, fold: str) -> str:
-    halves = f"""uint32_t count = lanes;
-        while (count > width) {{
-            const uint32_t half = Align((count + 1) / 2, width);
-            {op}(at, at, at[half], static_cast<int32_t>(count - half));
-            count = half;
-        }}"""
     if native_end:
-        whole = _whole(op, "count", "1", "dst[row]", "at")
-        return f"const LocalTensor<T> at = src[row * pitch];\n        {halves}\n        {whole}"
+        whole = _whole(op, "left", "1", "dst[row]", "half")
+        return f"const uint32_t left = {op}Halves(half, src[row * pitch], identity, lanes);\n        {whole}"
     return f"""const uint32_t strip = Least<uint32_t>({STRIP}, rows - row);
         const LocalTensor<T> part = scratch.ReinterpretCast<T>();
         Duplicate(part, identity, static_cast<int32_t>({STRIP} * width));
         for (uint32_t r = 0; r < strip; ++r) {{
-            const LocalTensor<T> at = src[(row + r) * pitch];
-            {halves.replace(chr(10), chr(10) + "    ")}
-            {op}(part[r * width], part[r * width], at, static_cast<int32_t>(count));
+            const uint32_t left = {op}Halves(half, src[(row + r) * pitch], identity, lanes);
+            {op}(part[r * width], part[r * width], half, static_cast<int32_t>(left));
         }}
         {{
             {fold}

@@ -5,7 +5,7 @@ The vector kernels' spine, the cube kernels, the simulator, `explain` and `expor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -119,6 +119,30 @@ class Generated:
     bind: Callable[[Binding], Bound]
     fits: Callable[[Binding], bool] = _always
     host: tuple[tuple[str, str], ...] = ()
+
+
+# Of C++, as far as Python takes them for names, and of Ascend C.
+_KEYWORDS = frozenset({
+    "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char",
+    "class", "compl", "const", "constexpr", "decltype", "default", "delete", "do", "double", "enum",
+    "explicit", "export", "extern", "float", "friend", "goto", "half", "inline", "int", "long", "main",
+    "mutable", "namespace", "new", "noexcept", "not_eq", "operator", "or_eq", "private", "protected",
+    "public", "register", "short", "signed", "sizeof", "static", "struct", "switch", "template",
+    "this", "throw", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "xor", "xor_eq",
+})  # fmt: skip
+
+
+def free_names(names: Iterable[str], words: set[str]) -> tuple[str, ...]:
+    """The names, changed where they are taken: by the words of a source, of C++ or by one another."""
+    taken = words | _KEYWORDS
+    found: list[str] = []
+    for name in names:
+        while name in taken or f"{name}_gm" in taken or f"{name}_ub" in taken:
+            name += "_"
+        taken.add(name)
+        found.append(name)
+    return tuple(found)
 
 
 class Refused(Exception):

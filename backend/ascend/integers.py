@@ -13,7 +13,7 @@ import numpy as np
 
 from .comparison import bias, form_of
 from .tile import Builder, Scalar, Source, Value
-from .vector import Vector, fitted, vector
+from .formula import Vector, fitted, vector
 
 Dtype = np.dtype[np.generic]
 

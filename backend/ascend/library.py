@@ -119,11 +119,11 @@ __aicore__ inline void Clear(const LocalTensor<T>& buffer)
 _part(
     "Spread",
     """
-// A row in every row of a tile (across = false), or the blocks of a column, each of which holds one element many
-// times, along the rows (across = true).
+// A row in every row of a tile (across = false), or the blocks of a column, which hold one element many times
+// each, along the rows (across = true).
 template <bool across, typename T>
 __aicore__ inline void Spread(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t rows,
-                              uint32_t pitch)
+                              uint32_t pitch, uint32_t n)
 {
     constexpr uint32_t block = 32 / sizeof(T);
     constexpr uint32_t lanes = 8 * block;
@@ -138,6 +138,9 @@ __aicore__ inline void Spread(const LocalTensor<T>& dst, const LocalTensor<T>& s
                                           static_cast<uint16_t>(across ? 1 : 0)};
             Copy(dst[row * pitch + lane], src[across ? row * block : lane], mask, repeats, params);
         }
+    }
+    if (n > rows * pitch) {
+        Duplicate(dst[rows * pitch], static_cast<T>(0), static_cast<int32_t>(n - rows * pitch));
     }
 }
 """,
@@ -168,11 +171,16 @@ def _across(op: str) -> None:
 // `swapped`: the tile is the second operand.
 template <bool column, bool swapped, typename T>
 __aicore__ inline void {op}Across(const LocalTensor<T>& dst, const LocalTensor<T>& tile,
-                                  const LocalTensor<T>& other, uint32_t rows, uint32_t pitch)
+                                  const LocalTensor<T>& other, uint32_t rows, uint32_t pitch, uint32_t n)
 {{
     constexpr uint32_t block = 32 / sizeof(T);
     constexpr uint32_t lanes = 8 * block;
     const uint32_t stride = pitch / block;
+    // Up to a whole repeat behind the last row, whatever it is.
+    if (n > rows * pitch) {{
+        const LocalTensor<T> behind = tile[rows * pitch];
+        {op}(dst[rows * pitch], behind, behind, static_cast<int32_t>(n - rows * pitch));
+    }}
     // One instruction for a strip of many rows, or for a stretch of one long row.
     if (stride <= 255 && rows * lanes >= pitch) {{
         for (uint32_t row = 0; row < rows; row += 255) {{

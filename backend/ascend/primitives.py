@@ -27,7 +27,7 @@ from ...ops.primitives import PRIMITIVES
 from . import casts, comparison, floating, integers, transcendental, transcendental_power
 from .comparison import form_of
 from .tile import MASK, Builder, Scalar, Source, Value
-from .vector import Vector, fitted, vector
+from .formula import Vector, fitted, vector
 
 Dtype = np.dtype[Any]
 
@@ -296,16 +296,10 @@ def _of_scalars(
         return None
     if not any(isinstance(a.value, str) for a in args):
         return _folded(op, result, args, dtypes, attrs)
-    if op in _SYMBOLS and dtypes[0].name in ("float32", "int64"):
-        x, y = (_text(a) for a in args)
-        return Scalar(args[0].dtype, f"({x} {_SYMBOLS[op]} {y})")
+    if op in _SYMBOLS and dtypes[0].name == "int64":  # known to fit, so that nothing wraps
+        x, y = (a.value for a in args)
+        return Scalar("i32", f"({x} {_SYMBOLS[op]} {y})")
     return None
-
-
-def _text(x: Scalar) -> str:
-    from .text import literal
-
-    return literal(x)
 
 
 def _folded(

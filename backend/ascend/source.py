@@ -82,7 +82,13 @@ class VectorTiling:
     @property
     def saved(self) -> float:
         """The part of the bytes without reuse that reuse saves."""
-        return 1 - self.placement.bytes_used / max(1, self.placement.bytes_without_reuse)
+        return 1 - self.placement.bytes_used / self.bytes_without_reuse
+
+    @property
+    def bytes_without_reuse(self) -> int:
+        """What UB would hold if every value had a buffer of its own."""
+        t = self.tuning
+        return max(1, self.buffers.bytes_without_reuse((t.points, t.rows, t.lanes), t.copies))
 
     def __str__(self) -> str:
         t, p = self.tuning, self.placement
@@ -90,7 +96,7 @@ class VectorTiling:
         lines = [
             f"tiles of {self.kernel} on {self.chip.name}: up to {t.points} points, {t.rows} rows, "
             f"{t.lanes} lanes; {t.copies} buffer{'s' if t.copies > 1 else ''} for each operand",
-            f"UB {p.bytes_used:,} of {room:,} B; {p.bytes_without_reuse:,} without reuse "
+            f"UB {p.bytes_used:,} of {room:,} B; {self.bytes_without_reuse:,} without reuse "
             f"({100 * self.saved:.0f} % saved), {p.live_bound:,} alive at the fullest point",
         ]
         for b in sorted(self.buffers.buffers, key=lambda b: (b.kind, b.name)):
@@ -205,6 +211,8 @@ class Source:
         body = Writer()
         self.write.depth = body.depth = 1
         self._loops()
+        if any("FromBits(" in line for line in self.write.lines):
+            self.used.add("FromBits")
         body.lines += without_unread(self._opening() + self.write.lines + self._closing())
         return self._header() + "\n".join(body.lines) + "\n}\n"
 
@@ -246,8 +254,7 @@ class Source:
         """Wide fields first, so that there is no padding between; scalars last."""
         scalars = []
         for slot, dtype in enumerate(self.kernel.scalars):
-            ctype, _ = primitives.scalar_representation(dtype)
-            scalars.append(Field(f"s{slot}", ctype, scalar=slot))
+            scalars.append(Field(f"s{slot}", primitives.scalar_representation(dtype).field, scalar=slot))
         return (*self.fields.values(), *scalars)
 
     def tiling(self) -> VectorTiling:
@@ -639,7 +646,6 @@ class Source:
 
 
 _BARRIER = "PipeBarrier<PIPE_ALL>();"
-_FORMAT = {"int32_t": "i", "int64_t": "q", "uint32_t": "I", "float": "f", "int16_t": "h", "half": "e"}
 _HOST: dict[str, Callable[..., int]] = {
     "Min": min,
     "Max": max,
@@ -665,7 +671,7 @@ def write(
     fields = source.ordered_fields()
     host = [(name, compile(e, "<host>", "eval")) for name, e in source.host]
     rest = [(f, compile(f.host, "<host>", "eval")) for f in fields if f.scalar < 0]
-    converters = [primitives.scalar_representation(d) for d in kernel.scalars]
+    passed = [(d, primitives.scalar_representation(d)) for d in kernel.scalars]
 
     def environment(binding: Binding) -> dict[str, int]:
         names = {f"n{k}": e for k, e in enumerate(binding.extents)}
@@ -682,13 +688,17 @@ def write(
 
         def packed(scalars: list[int]) -> bytes:
             out = b""
+            widest = 1
             for f in fields:
-                form = _FORMAT[f.ctype]
-                value: Any = values[f.name] if f.scalar < 0 else converters[f.scalar][1](scalars[f.scalar])
-                size = struct.calcsize(form)
-                out += b"\0" * (-len(out) % size) + struct.pack(f"<{form}", value)
-            widest = max((struct.calcsize(_FORMAT[f.ctype]) for f in fields), default=1)
-            return out + b"\0" * (-len(out) % widest)
+                if f.scalar < 0:
+                    data = struct.pack("<i" if f.ctype == "int32_t" else "<q", values[f.name])
+                else:
+                    dtype, representation = passed[f.scalar]
+                    number = np.array([scalars[f.scalar]], np.uint64).view(dtype)[0]
+                    data = np.array([representation.convert(number)], representation.numpy).tobytes()
+                widest = max(widest, len(data))
+                out += bytes(-len(out) % len(data)) + data
+            return out + bytes(-len(out) % widest)
 
         workspace = 2 * chip.vector_cores * PARTS // 2 if source.has_parts else 0
         return Bound(names["blocks"], packed, workspace)

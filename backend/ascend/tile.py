@@ -29,11 +29,32 @@ class Form(Enum):
     COLUMN = "column"  # one element for each row, the same in every lane
     BLOCKS = "blocks"  # a column with each element repeated over a block of 32 bytes
     SCRATCH = "scratch"  # bytes that an instruction needs while it works
+    HALF = "half"  # half a row, folded
     PARTS = "parts"  # partial results of several cores
+    STAGED = "staged"  # as it was copied, or is to be copied: `Room` says how it lies
+    TABLE = "table"  # where in UB each element is taken from; kept as long as the kernel runs
 
     def join(self, other: Form) -> Form:
         """The form of a value computed from two."""
         return self if self is other else Form.FULL
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many elements a value has that does not lie as the tile does.
+
+    Attributes
+    ----------
+    point, row, lane : float
+        For each point, row and lane that a tile may have.
+    count : str
+        The C++ expression of those there are, in whole repeats.
+    """
+
+    point: float
+    row: float
+    lane: float
+    count: str
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,6 +65,7 @@ class Value:
     dtype: str
     form: Form
     name: str = ""
+    room: Room | None = None
 
     def __repr__(self) -> str:
         return f"v{self.number}:{self.dtype}:{self.form.value}"
@@ -76,7 +98,8 @@ class VectorInstr:
     ----------
     op : str
         The API's name (``Add``, ``Adds``, ``Cast``, ``CompareScalar``…), or one of the tile form's own:
-        ``View`` (another dtype for the same bits, no instruction), ``Index`` (the position along an axis),
+        ``View`` (another dtype for the same bits, no instruction), ``Window`` (some rows further down, no
+        instruction either), ``Index`` (the position along an axis),
         ``Fault`` (report the first point of a mask).
     dst : Value or None
     srcs : tuple of Value or Scalar
@@ -185,7 +208,8 @@ class Builder:
         key = (op, dtype, srcs, attrs, form)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self.value(dtype, form)
+            room = next((s.room for s in srcs if isinstance(s, Value)), None) if form is Form.STAGED else None
+            found = self._known[key] = self.value(dtype, form, room=room)
             self.instrs.append(VectorInstr(op, found, srcs, attrs))
             if op == "Duplicate":
                 (number,) = srcs
@@ -193,7 +217,7 @@ class Builder:
                 self._numbers[found] = number
         return found
 
-    def value(self, dtype: str, form: Form, name: str = "") -> Value:
+    def value(self, dtype: str, form: Form, name: str = "", room: Room | None = None) -> Value:
         """A value that something else than an instruction of this list makes."""
         self.count += 1
-        return Value(self.count - 1, dtype, form, name)
+        return Value(self.count - 1, dtype, form, name, room)

@@ -271,11 +271,15 @@ def _for_bucket(problem: VectorProblem, rates: Rates, room: int) -> tuple[int, C
     the best for each size.
     """
     choices = sorted(problem.buffering, reverse=True)
-    sizes = [problem] if problem.fixed_lanes else [problem, *(_with_lanes(problem, s) for s in (-1, 1))]
+    memory = TileMemory(problem, 1)
+    sizes = [problem]
+    # Where a tile is so many points, whatever its rows and lanes, what is good for one size is good for all.
+    if not problem.fixed_lanes and (problem.whole_lanes or memory.per_row or memory.per_lane):
+        sizes += [_with_lanes(problem, -1), _with_lanes(problem, 1)]
     exact = {n: [_best(sized, rates, n, room) for sized in sizes] for n in choices}
     least = [min(p.time for p in found if p) for found in zip(*exact.values(), strict=True) if any(found)]
     best: tuple[float, int, Capacity, Partition] | None = None
-    for buffers in sorted(choices, key=lambda n: exact[n][0].time if exact[n][0] else math.inf):
+    for buffers in sorted(choices, key=lambda n: min((p.time for p in exact[n][:1] if p), default=math.inf)):
         for capacity in _capacities(problem, buffers, room, exact[buffers]):
             worst, first = 0.0, None
             for sized, time in zip(sizes, least, strict=False):
@@ -311,7 +315,7 @@ def _capacities(
     if problem.whole_lanes:
         for lanes in (_with_lanes(problem, -1).lanes, problem.lanes, most_lanes):
             pitch = np.array([round_up(most_lanes if problem.fixed_lanes else lanes, granule)])
-            rows = int(memory.rows(room, pitch, most_lanes)[0])
+            rows = round_up(int(memory.rows(room, pitch, most_lanes)[0]), problem.row_granule)
             pairs[max(1, min(most_rows, rows)), most_lanes] = None
         pairs[1, most_lanes] = None
     elif not memory.per_row and not memory.per_lane:
@@ -321,9 +325,11 @@ def _capacities(
         spread = 1 / (1 - BUCKET)
         for tile in tiles:
             if tile is not None:
-                rows, lanes = math.ceil(tile.tile_rows * spread), math.ceil(tile.pitch * spread)
-                pairs[min(most_rows, rows), min(most_lanes, round_up(lanes, granule))] = None
-                pairs[min(most_rows, rows), tile.pitch] = None
+                more_rows = min(most_rows, round_up(math.ceil(tile.tile_rows * spread), problem.row_granule))
+                more_lanes = min(most_lanes, round_up(math.ceil(tile.pitch * spread), granule))
+                pairs[more_rows, more_lanes] = None
+                pairs[more_rows, tile.pitch] = None
+                pairs[min(most_rows, round_up(tile.tile_rows, problem.row_granule)), more_lanes] = None
     result = []
     for rows, lanes in pairs:
         points = memory.points(room, rows, lanes)
@@ -343,7 +349,8 @@ def _cuts(extent: int, granule: int, limit: int) -> Integers:
     sizes = np.arange(granule, largest + 1, granule, dtype=np.int64)
     pieces = -(-extent // sizes)
     smallest = (-(-extent // pieces) + granule - 1) // granule * granule
-    return sizes[smallest == sizes]
+    worth: Integers = sizes[smallest == sizes]
+    return worth
 
 
 def _best(

@@ -402,11 +402,11 @@ class Tiles:
         def some(value: Any) -> Any:
             return value[index] if np.ndim(value) else value
 
-        return Tiles(
-            *(some(getattr(self, name)) for name in _ARRAYS),
-            (some(self.unit[0]), some(self.unit[1])),
-            (some(self.core[0]), some(self.core[1])),
-        )
+        parts = {name: some(getattr(self, name)) for name in _ARRAYS}
+        for name in ("unit", "core"):
+            cycles, moved = getattr(self, name)
+            parts[name] = some(cycles), some(moved)
+        return Tiles(**parts)
 
     def time(self, rates: Rates, cores: Any) -> Any:
         """Cycles of the busiest of so many cores, none of them idle, launch included."""

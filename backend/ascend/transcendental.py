@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from .vector import Vector
+from .formula import Vector
 
 _PIO2 = math.pi / 2
 _LN2 = 0.693147182464599609375

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .transcendental import UNARY, polynomial, power_of_two
-from .vector import Vector
+from .formula import Vector
 
 _SMALLEST_NORMAL = 2.0**-126
 
@@ -28,8 +28,8 @@ def cbrt(x: Vector) -> Vector:
     return x.differs(x + x).where(root, x)  # but for 0 and infinity
 
 
-# 3 * (log2((1 + s) / (1 - s)) * ln(2) / (2 s) - 1 - s^2 / 3) / s^4 in s^2, on |s| <= 0.1716
-_LOG = (0.6, 0.428571194, 0.333401, 0.26868)
+# 3 * (log((1 + s) / (1 - s)) / (2 s) - 1 - s^2 / 3) / s^4 in s^2, on |s| <= 0.1716
+_LOG = (0.6000022888183594, 0.42820668220520020, 0.35128670930862427)
 _CP = 0.9617967009544373  # 2 / (3 ln(2)), in two parts
 _CP_HIGH = 0.961669921875
 _CP_LOW = 0.00012677205086220056

@@ -112,10 +112,10 @@ def _prepared(kernel: Kernel) -> Kernel:
 
 @lru_cache(256)
 def _stages(
-    kernel: Kernel, lane: int, row: int, whole: bool, tree: bool, split: bool, direct: bool
+    kernel: Kernel, lane: int, row: int, whole: bool, tree: bool, split: bool, options: Options
 ) -> tuple[Stages, Buffers]:
-    stages = vectorise(kernel, Plane(kernel, lane, row), whole, tree, split, direct)
-    return stages, assign(stages)
+    stages = vectorise(kernel, Plane(kernel, lane, row), whole, tree, split, options.direct)
+    return stages, assign(stages, options.reuse)
 
 
 def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL) -> VectorTuning:
@@ -154,7 +154,7 @@ def _tuned(
     options: Options,
 ) -> VectorTuning:
     whole = whole or not kernel.reduced
-    stages, buffers = _stages(kernel, plane.lane, plane.row, whole, tree, split, options.direct)
+    stages, buffers = _stages(kernel, plane.lane, plane.row, whole, tree, split, options)
     problem = problem_of(stages, buffers, binding, options)
     found = auto_tiling(problem, chip)
     capacity = found.capacity
@@ -282,7 +282,10 @@ def _bypass(kernel: Kernel, binding: Binding) -> tuple[int, ...]:
     return tuple(
         operand
         for operand, accesses in points.items()
-        if len(accesses) == 1 and Stride.ZERO not in accesses[0][1] and operand not in gathered
+        if len(accesses) == 1
+        and Stride.ZERO not in accesses[0][1]
+        and operand not in gathered
+        and not kernel.operands[operand].output
     )
 
 
@@ -306,7 +309,7 @@ def generate(kernel: Kernel, tuning: VectorTuning, chip: Chip) -> Generated:
     """
     prepared = _prepared(kernel)
     stages, buffers = _stages(
-        prepared, tuning.lane, tuning.row, tuning.whole, tuning.tree, tuning.split, tuning.options.direct
+        prepared, tuning.lane, tuning.row, tuning.whole, tuning.tree, tuning.split, tuning.options
     )
     placement = place(
         buffers.requests((tuning.points, tuning.rows, tuning.lanes), tuning.copies, tuning.options.reuse),

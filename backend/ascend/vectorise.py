@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Instr, Kernel
-from . import primitives, reduction
+from . import folding, primitives, reduction
 from .broadcast import broadcast
 from .plane import Plane
 from .stage import MEMORY, ScalarLoad, Stage, Stages, Transfer
@@ -226,12 +226,21 @@ class Vectoriser:
         if value.form is not Form.FULL:
             value = self.builder.emit_as(Form.FULL, "Spread", value.dtype, (value,))
         form = Form.COLUMN if self.plane.reduces_lanes else Form.ROW
-        scratch = () if form is Form.ROW else (self.builder.value("u8", Form.SCRATCH, "scratch"),)
+        scratch = () if form is Form.ROW else self._scratch(reduction.instruction(how), value.dtype)
         partial = self.builder.emit_as(
             form, "Reduce", value.dtype, (value, *scratch), (reduction.instruction(how), self.tree)
         )
         acc = partial if self.whole else self.builder.value(value.dtype, form, "acc")
         return how, acc, instr.dtype, partial
+
+    def _scratch(self, op: str, dtype: str) -> tuple[Value, ...]:
+        """What the folding of lanes needs beside its operand."""
+        scratch = []
+        if self.tree:
+            scratch.append(self.builder.value("u8", Form.HALF, "folded"))
+        if not self.tree or not folding.native(op, dtype):
+            scratch.append(self.builder.value("u8", Form.SCRATCH, "scratch"))
+        return tuple(scratch)
 
     def _combine(self, op: str, acc: Value) -> None:
         """The accumulators of all cores together, the same on each of them."""
@@ -285,11 +294,7 @@ def _protect(stage: Stage, count: int, later: set[Value]) -> int:
             read[source] = max(read[source], read.get(dst, 0))
             read[dst] = max(read.get(dst, 0), read[source])
         for at, instr in enumerate(instrs):
-            if (
-                instr.op == "Reduce"
-                and instr.dst is not None
-                and (instr.dst.form is Form.ROW or instr.attrs[1])
-            ):
+            if instr.op == "Reduce" and instr.dst is not None and instr.dst.form is Form.ROW:
                 source = instr.reads[0]
                 if read[source] > at or source in later:
                     copy = Value(count, source.dtype, source.form)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from functools import cache
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from .simulator import Extent, Module, SimulationError, Simulator
 
 Array = NDArray[Any]
 STATUS = 8  # int64 for each block
+MAX_MODULES = 512
 
 
 class Compiled:
@@ -60,7 +61,7 @@ class Simulated(Ascend):
     def __init__(self, chip: Chip, cpu: Backend, store: Store) -> None:
         super().__init__(chip, cpu)
         self.name = f"sim:{chip.name}"
-        self._simulator = Simulator(chip, store)
+        self._store = store
 
     def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Compiled, bytes]:
         """Generate and compile a kernel; also the source by which `load` knows it again.
@@ -71,7 +72,7 @@ class Simulated(Ascend):
             Where there is no C++ compiler, or it does not take the source.
         """
         generated = self.written(kernel, tuning)
-        return Compiled(kernel, generated, self.module(generated)), generated.source.encode()
+        return Compiled(kernel, generated, compiled(generated, self._store)), generated.source.encode()
 
     def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Compiled:
         """Restore what `compile` made.
@@ -84,14 +85,52 @@ class Simulated(Ascend):
         generated = self.written(kernel, tuning)
         if generated.source.encode() != code:
             raise ValueError("another source")
-        return Compiled(kernel, generated, self.module(generated))
+        return Compiled(kernel, generated, compiled(generated, self._store))
 
-    def module(self, generated: Generated) -> Module:
-        """Compile generated source for the host."""
+    def host_kernel(self, name: str) -> Callable[..., None] | None:
+        """The cube for products of matrices that it takes as they lie; else what the CPU has."""
+        return self._matmul if name == "matmul" else super().host_kernel(name)
+
+    def _matmul(self, a: Array, b: Array, out: Array) -> None:
+        layouts = [(x.shape, tuple(s // x.itemsize for s in x.strides)) for x in (a, b)]
+        generated = self.product(layouts, out.shape, out.dtype)
+        if generated is None:
+            assert self.fallback is not None
+            multiply = self.fallback.host_kernel("matmul")
+            assert multiply is not None
+            multiply(a, b, out)
+            return
+        result = generated.parameters[2].dtype
+        assert result is not None
+        whole = out.reshape(-1) if result == out.dtype else np.empty(out.size, result)
+        bound = generated.bind(Binding((), (), ()))
+        launch(compiled(generated, self._store), generated, bound, [_touched(a), _touched(b), whole], [])
+        if result != out.dtype:
+            out[...] = whole.reshape(out.shape).astype(out.dtype)
+
+
+_modules: OrderedDict[tuple[str, str], Module] = OrderedDict()
+
+
+def compiled(generated: Generated, store: Store | None) -> Module:
+    """Generated source compiled for the host.
+
+    Raises
+    ------
+    LaunchError
+        Where there is no C++ compiler, or it does not take the source.
+    """
+    key = (generated.chip.name, generated.source)
+    module = _modules.get(key)
+    if module is None:
         try:
-            return self._simulator.compile(generated.source, generated.name)
+            module = Simulator(generated.chip, store).compile(generated.source, generated.name)
         except SimulationError as error:
             raise LaunchError(str(error)) from error
+        _modules[key] = module
+        if len(_modules) > MAX_MODULES:
+            _modules.popitem(last=False)
+    return module
 
 
 def launch(
@@ -125,12 +164,13 @@ def launch(
         raise KernelFault(code, value)
 
 
-@cache
-def _simulator(chip: Chip) -> Simulator:
-    return Simulator(chip, None)
+def _touched(array: Array) -> Array:
+    """The memory from an array's first element to its last, as it lies."""
+    last = sum((e - 1) * (s // array.itemsize) for e, s in zip(array.shape, array.strides, strict=True))
+    return np.lib.stride_tricks.as_strided(array, (last + 1,), (array.itemsize,))
 
 
-def cost(generated: Generated, bound: Bound, sizes: tuple[int, ...]) -> Cost:
+def cost(generated: Generated, bound: Bound, sizes: tuple[int, ...], store: Store | None = None) -> Cost:
     """What a run costs. No data is moved.
 
     Parameters
@@ -140,6 +180,8 @@ def cost(generated: Generated, bound: Bound, sizes: tuple[int, ...]) -> Cost:
         The kernel with its sizes.
     sizes : tuple of int
         Bytes of each operand's buffer.
+    store : Store, optional
+        Where compiled kernels are kept.
 
     Raises
     ------
@@ -157,8 +199,9 @@ def cost(generated: Generated, bound: Bound, sizes: tuple[int, ...]) -> Cost:
     if generated.fields:
         arguments.append(bound.tiling([0] * len(generated.fields)))
     try:
-        module = _simulator(generated.chip).compile(generated.source, generated.name)
-        log = module.run(bound.blocks, arguments, cores=generated.cores, cost=True, move=False)
+        log = compiled(generated, store).run(
+            bound.blocks, arguments, cores=generated.cores, cost=True, move=False
+        )
     except SimulationError as error:
         raise LaunchError(str(error)) from error
     assert log is not None

@@ -174,7 +174,7 @@ def compiler(folder: Path | None = None) -> Compiler:
 
 
 def first_errors(output: str, source: str, name: str, limit: int = 4) -> tuple[str, int | None]:
-    """The first errors of a compiler's output, each with its line of the source, and the first one's line number."""
+    """The first errors of a compiler's output, each with its line of the source; the first one's number."""
     lines = source.splitlines()
     shown: list[str] = []
     first: int | None = None

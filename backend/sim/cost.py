@@ -35,8 +35,8 @@ class _Parameters(ctypes.Structure):
             for name in (
                 "hbm", "l2", "fabric", "hbm_rate", "l2_rate", "l2_bytes", "line", "sector", "backlog",
                 "launch", "launch_core", "start", "queue_depth", "sync_all",
-                "issue_vector", "issue_copy", "issue_cube", "issue_flag", "issue_instruction", "issue_bypass", "wait",
-                "write_aligned", "write_span", "write_rate", "mmad_head", "conflict",
+                "issue_vector", "issue_copy", "issue_cube", "issue_flag", "issue_instruction", "issue_bypass",
+                "wait", "write_aligned", "write_span", "write_rate", "mmad_head", "conflict",
             )
         ),
         ("cores", ctypes.c_double * 2),
@@ -121,11 +121,11 @@ class Cost:
     utilisation : mapping from pipe to float
         Busy time over the core's time, on average.
     bytes : mapping
-        ``hbm_read``, ``hbm_write``, ``l2_read``, ``l2_write``: what was moved. ``must_read`` and ``must_write``: what
-        the kernel reads and writes if each byte moves once.
+        ``hbm_read``, ``hbm_write``, ``l2_read``, ``l2_write``: what was moved. ``must_read`` and
+        ``must_write``: what the kernel reads and writes if each byte moves once.
     least_us : mapping from what bounds to float
-        The least time of each: the bytes that must move at HBM's bandwidth, the cube's and the vector unit's work spread
-        evenly over all cores, and the launch.
+        The least time of each: the bytes that must move at the bandwidth of HBM and of L2, the cube's and the
+        vector unit's work spread evenly over all cores, and the launch.
     bound_us : float
         The launch and the longest of the others: no schedule of these instructions is faster.
     bound : str
@@ -154,7 +154,8 @@ class Cost:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.kernel} on {self.chip}, {self.cores} cores: {_us(self.time_us)} µs, bound by {self.bound}",
+            f"{self.kernel} on {self.chip}, {self.cores} cores: {_us(self.time_us)} µs, "
+            f"bound by {self.bound}",
             f"  least time {_us(self.bound_us)} µs ({self.efficiency:.0%} of it reached): "
             + ", ".join(f"{name} {_us(least)}" for name, least in self.least_us.items() if least > 0),
             f"  HBM {_size(self.bytes['hbm_read'])} read, {_size(self.bytes['hbm_write'])} written; "
@@ -180,8 +181,8 @@ def replay(log: Log, chip: Chip, *, warm: bool = False) -> Cost:
         Of the simulator, run with ``cost=True``.
     chip : Chip
     warm : bool
-        Whether the kernel was launched before with the same arguments, as where a median of many launches is measured:
-        L2 then holds what the last launch left there. Otherwise L2 starts empty.
+        Whether the kernel was launched before with the same arguments, as where a median of many launches is
+        measured: L2 then holds what the last launch left there. Otherwise L2 starts empty.
 
     Raises
     ------
@@ -196,7 +197,12 @@ def replay(log: Log, chip: Chip, *, warm: bool = False) -> Cost:
     inputs = (_CoreInput * len(records))(
         *(
             _CoreInput(
-                part.ctypes.data, len(part), _KINDS.index(core.kind), core.block, start.ctypes.data, end.ctypes.data
+                part.ctypes.data,
+                len(part),
+                _KINDS.index(core.kind),
+                core.block,
+                start.ctypes.data,
+                end.ctypes.data,
             )
             for core, part, start, end in zip(log.cores, records, starts, ends, strict=True)
         )
@@ -204,22 +210,24 @@ def replay(log: Log, chip: Chip, *, warm: bool = False) -> Cost:
     outputs = (_CoreOutput * len(records))()
     totals = _Totals()
     failed = _engine()(
-        ctypes.byref(parameters), costs.ctypes.data, len(costs), inputs, len(records), 2 if warm else 1, outputs,
-        ctypes.byref(totals),
+        ctypes.byref(parameters), costs.ctypes.data, len(costs), inputs, len(records), 2 if warm else 1,
+        outputs, ctypes.byref(totals),
     )  # fmt: skip
     if failed:
         line = int(records[totals.stuck]["line"][min(totals.at, len(records[totals.stuck]) - 1)])
         raise ArgumentError(
-            f"[cost] expected a log in which every wait ends, given one in which core {totals.stuck} stops at line {line}"
+            "[cost] expected a log in which every wait ends, "
+            f"given one in which core {totals.stuck} stops at line {line}"
         )
-    return _cost(log, chip, totals, outputs, records, starts, ends)
+    return _cost(log, chip, totals, list(outputs), records, starts, ends)
 
 
 def _parameters(chip: Chip) -> _Parameters:
     timing = chip.timing
     if timing is None or "hbm_bandwidth" not in timing:
         raise ArgumentError(
-            f"[cost] expected a chip whose bandwidths are published (910B1, 910B2, 910B3, 910C), given {chip.name}"
+            "[cost] expected a chip whose bandwidths are published (910B1, 910B2, 910B3, 910C), "
+            f"given {chip.name}"
         )
     scalar, write = timing["scalar"], timing["write"]
     per_us = float(chip.clock_mhz)
@@ -291,15 +299,18 @@ def _cost(
             utilisation[name] = sum(busy) / len(busy) / core_time if core_time else 0.0
     assert chip.timing is not None
     time_us = totals.time / per_us
-    begun = min(len(log.cores), chip.vector_cores + chip.cube_cores)
-    launch_us = (
-        chip.timing["launch_us"] + chip.timing["launch_core_us"] * (begun - 1) + chip.timing["start_cycles"] / per_us
-    )
+    launch_us = (min(output.begin for output in outputs) + chip.timing["start_cycles"]) / per_us
+    must = totals.must_read + totals.must_write
     least = {
-        "HBM bandwidth": (totals.must_read + totals.must_write) / chip.timing["hbm_bandwidth"] * 1e6,
+        # What L2 kept from the launch before need not come from HBM.
+        "HBM bandwidth": min(must, totals.hbm_read + totals.hbm_write) / chip.timing["hbm_bandwidth"] * 1e6,
+        "L2 bandwidth": must / chip.timing["l2_bandwidth"] * 1e6,
         **_least_compute(log, chip, records),
         "launch": launch_us,
     }
+    bound = _bound(time_us, least, utilisation)
+    caption = f"{log.kernel} on {chip.name}: {_us(time_us)} µs, bound by {bound}"
+    spans = [(output.begin, output.end) for output in outputs]
     return Cost(
         chip=chip.name,
         kernel=log.kernel,
@@ -311,8 +322,8 @@ def _cost(
         bytes={name: getattr(totals, name) for name, _ in _Totals._fields_[1:7]},
         least_us=least,
         bound_us=launch_us + max(value for name, value in least.items() if name != "launch"),
-        bound=_bound(time_us, least, utilisation),
-        timeline=Timeline.of(log, per_us, outputs, starts, ends, time_us),
+        bound=bound,
+        timeline=Timeline.of(log, caption, per_us, spans, starts, ends, time_us),
     )
 
 
@@ -361,4 +372,4 @@ def _size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-__all__ = ["Cost", "CoreLog", "Log", "PipeUse", "replay"]
+__all__ = ["CoreLog", "Cost", "Log", "PipeUse", "replay"]

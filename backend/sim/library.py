@@ -61,7 +61,7 @@ def headers() -> Path:
 
 
 def path() -> Path:
-    """The library: beside this file in an installed package, elsewhere on the package's path in an editable one.
+    """The library: beside this file in an installed package, on the package's path in an editable one.
 
     Raises
     ------
@@ -115,5 +115,3 @@ def names() -> tuple[str, ...]:
     buffer = ctypes.create_string_buffer(size + 4096)
     size = library.pyasc_sim_names(buffer, size + 4096)
     return tuple(buffer.raw[:size].decode().split("\0")[:-1])
-
-

@@ -31,7 +31,8 @@ PATHS = (
     "L0cToGm", "L0cToL1", "L0cToUb", "UbToL1", "GmToL0a", "GmToL0b",
 )  # fmt: skip
 EVENTS = (
-    "Instruction", "SetFlag", "WaitFlag", "PipeBarrier", "ScalarWait", "CoreSet", "CoreWait", "SyncAll", "Scalar",
+    "Instruction", "SetFlag", "WaitFlag", "PipeBarrier", "ScalarWait", "CoreSet", "CoreWait", "SyncAll",
+    "Scalar",
 )  # fmt: skip
 DTYPES = (
     "int4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",

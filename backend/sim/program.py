@@ -1,7 +1,7 @@
 """Runs a whole Ascend C program, host part and kernels, on the host.
 
-What a C++ compiler does not know is the launch, ``kernel<<<blocks, memory, stream>>>(arguments)``. It is turned into
-a call of the simulator, in place, so that line numbers stay.
+What a C++ compiler does not know is the launch, ``kernel<<<blocks, memory, stream>>>(arguments)``. It is
+turned into a call of the simulator, in place, so that line numbers stay.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def compile_program(path: Path, options: Sequence[str], folder: Path | None = No
 
 
 def run(path: Path, options: Sequence[str], arguments: Sequence[str], chip: Chip) -> int:
-    """Compile a program and run it in the current folder; returns its exit status, 3 for what a check found."""
+    """Compile a program and run it in the current folder; returns its exit status, 3 for a finding."""
     code = compile_program(path, options)
     capacities = [*library.capacities(chip)[1:], chip.cube_cores, chip.vector_cores]
     environment = os.environ | {"PYASC_SIM_CHIP": ",".join(map(str, capacities))}

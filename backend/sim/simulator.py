@@ -22,7 +22,8 @@ STORED = "sim"
 POLL_MILLISECONDS = 50
 
 _KERNEL = re.compile(
-    r'^(?P<linkage>extern\s+"C"\s+)?(?P<before>[\w\s(),]*__global__[\w\s(),]*?)\bvoid\s+(?P<name>\w+)\s*\(', re.MULTILINE
+    r'^(?P<linkage>extern\s+"C"\s+)?(?P<before>[\w\s(),]*__global__[\w\s(),]*?)\bvoid\s+(?P<name>\w+)\s*\(',
+    re.MULTILINE,
 )
 
 
@@ -33,8 +34,8 @@ class SimulationError(Exception):
     ----------
     message : str
     kind : str
-        ``"bounds"``, ``"alignment"``, ``"capacity"``, ``"position"``, ``"uninitialised"``, ``"race"``, ``"queue"``,
-        ``"deadlock"``, ``"dtype"``, ``"argument"`` or ``"compiler"``.
+        ``"bounds"``, ``"alignment"``, ``"capacity"``, ``"position"``, ``"uninitialised"``, ``"race"``,
+        ``"queue"``, ``"deadlock"``, ``"dtype"``, ``"argument"``, ``"stopped"`` or ``"compiler"``.
     line : int or None
         Of the kernel's source.
     """
@@ -78,15 +79,17 @@ class Simulator:
         source : str
             Ascend C that begins with ``#include "kernel_operator.h"``.
         name : str
-            Of the source; messages say ``name.asc:line``. The kernel of that name is the one that runs, unless `run`
-            is told of another.
+            Of the source; messages say ``name.asc:line``. The kernel of that name is the one that runs,
+            unless `run` is told of another.
 
         Raises
         ------
         SimulationError
             With kind ``"compiler"`` and the first errors.
         """
-        kernels = tuple(match["name"] for match in _KERNEL.finditer(source) if "template" not in match["before"])
+        kernels = tuple(
+            match["name"] for match in _KERNEL.finditer(source) if "template" not in match["before"]
+        )
         file = f"{name}.asc"
         try:
             compiler = build.compiler(self._folder)
@@ -108,11 +111,13 @@ def _entries(kernels: Sequence[str]) -> str:
     """What is added to a source so that its kernels can be called with arguments in an array."""
     text = '\n#line 1 "entries"\n'
     for name in kernels:
-        text += (
-            f'extern "C" void pyasc_call_{name}(void* const* arguments) {{ sim::call(&{name}, arguments); }}\n'
-            f'extern "C" uint32_t pyasc_parameters_{name}(sim::Parameter* into, uint32_t limit) '
-            f"{{ return sim::describe(&{name}, into, limit); }}\n"
-        )
+        text += f"""extern "C" void pyasc_call_{name}(void* const* arguments) {{
+    sim::call(&{name}, arguments);
+}}
+extern "C" uint32_t pyasc_parameters_{name}(sim::Parameter* into, uint32_t limit) {{
+    return sim::describe(&{name}, into, limit);
+}}
+"""
     return text
 
 
@@ -166,7 +171,8 @@ class Module:
         ----------
         blocks : int
         arguments : sequence
-            NumPy arrays, which are buffers in global memory; ctypes values; ``bytes``, a struct by value; `Extent`.
+            NumPy arrays, which are buffers in global memory; ctypes values; ``bytes``, a struct by value;
+            `Extent`.
         check : bool
             Whether accesses are checked. Without, only their bounds are.
         cost : bool
@@ -188,12 +194,16 @@ class Module:
         ------
         SimulationError
         """
-        name = kernel or (self.name if self.name in self.kernels or len(self.kernels) != 1 else self.kernels[0])
+        name = kernel or (
+            self.name if self.name in self.kernels or len(self.kernels) != 1 else self.kernels[0]
+        )
         if name not in self.kernels:
             known = ", ".join(self.kernels) or "none"
             raise SimulationError(f"[launch] Expected one of the kernels {known}, given {name}.", "argument")
         if cores not in library.CORES:
-            raise SimulationError(f"[launch] Expected cores 'vector', 'cube' or 'mixed', given {cores!r}.", "argument")
+            raise SimulationError(
+                f"[launch] Expected cores 'vector', 'cube' or 'mixed', given {cores!r}.", "argument"
+            )
         if not 0 < blocks <= 65535:
             raise SimulationError(f"[launch] Expected 1 to 65535 blocks, given {blocks}.", "argument")
         passed, kept = self._arguments(name, arguments, move)
@@ -222,7 +232,8 @@ class Module:
         parameters = self.parameters(name)
         if len(parameters) != len(arguments):
             raise SimulationError(
-                f"[launch] Expected {len(parameters)} arguments for {name}, given {len(arguments)}.", "argument"
+                f"[launch] Expected {len(parameters)} arguments for {name}, given {len(arguments)}.",
+                "argument",
             )
         passed = (library.Argument * len(arguments))()
         kept: list[Any] = []
@@ -230,12 +241,14 @@ class Module:
             if isinstance(argument, Extent | np.ndarray) != pointer:
                 wanted = "a buffer" if pointer else f"a value of {size} bytes"
                 raise SimulationError(
-                    f"[launch] Expected {wanted} as argument {n} of {name}, given {type(argument).__name__}.", "argument"
+                    f"[launch] Expected {wanted} as argument {n} of {name}, given {type(argument).__name__}.",
+                    "argument",
                 )
             if isinstance(argument, Extent):
                 if move:
                     raise SimulationError(
-                        f"[launch] Expected an array as argument {n} of {name}, given an Extent: it has no data to move.",
+                        f"[launch] Expected an array as argument {n} of {name}, "
+                        "given an Extent: it has no data to move.",
                         "argument",
                     )
                 address, held = _reserve(argument.nbytes, n)
@@ -251,7 +264,8 @@ class Module:
                 value = bytes(argument)
                 if len(value) != size:
                     raise SimulationError(
-                        f"[launch] Expected {size} bytes as argument {n} of {name}, given {len(value)}.", "argument"
+                        f"[launch] Expected {size} bytes as argument {n} of {name}, given {len(value)}.",
+                        "argument",
                     )
                 buffer = ctypes.create_string_buffer(value, max(len(value), 1))
                 kept.append(buffer)
@@ -312,7 +326,7 @@ class _Run:
             if count.value:
                 raw = (ctypes.c_char * (count.value * RECORD.itemsize)).from_address(address)
                 raw.owner = self  # type: ignore[attr-defined]
-                records = np.frombuffer(raw, RECORD)
+                records = np.frombuffer(memoryview(raw), RECORD)
             kind = cores if cores != "mixed" else ("vector" if core % per_block else "cube")
             parts.append(CoreLog(kind, core // per_block, records))
         return Log(name, library.names(), tuple(parts))

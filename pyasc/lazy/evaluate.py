@@ -153,9 +153,9 @@ def evaluate(nodes: Sequence[Node]) -> None:
             for node, buffer in zip(outputs, interpret(tape), strict=True):
                 node.settle(buffer)
             return
-        found = plan_of(tape)
-        leaves = [tape.nodes[p].buffer for p in tape.leaves]
         try:
+            found = plan_of(tape)
+            leaves = [tape.nodes[p].buffer for p in tape.leaves]
             run(found, lambda: Origin(tape, found), leaves, tape.scalars + found.constants, outputs)
         except Exception:
             _failed.update(node for node in outputs if node.buffer is None)

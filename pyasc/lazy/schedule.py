@@ -12,8 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..backend.base import Backend
 from ..ops.primitives import (
+    CAST,
     EMPTY,
     FULL,
     GATHER,
@@ -37,6 +40,8 @@ LOAD_COST = 2.0
 MAX_INLINE_DEPTH = 64
 # A second pass over a row reads it from the cache if the row fits there.
 ROW_BYTES = 256 * 1024
+INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
+LARGEST = 1 << 31
 
 
 @dataclass(eq=False)
@@ -102,9 +107,12 @@ class Scheduler:
         self.depth: list[int] = []
         self.shifted_uses: dict[int, float] = {}
         self.support: dict[Any, Backend | None] = {}
+        self.narrow: set[int] = set()  # ids of the 64-bit values that are known to fit 32 bits
         self.waited_for = 0  # bit set of the steps that some step has among its ancestors
 
     def run(self) -> Schedule:
+        if self.backend.fallback is not None:
+            self._find_narrow()
         self._force()
         self._count_shifted_uses()
         for v in range(len(self.values)):
@@ -151,6 +159,25 @@ class Scheduler:
         if self.values[v].primitive not in (LEAF, SCALAR):
             self.stored.add(v)
 
+    def _dtypes(self, value: Value) -> tuple[Any, ...]:
+        """The dtypes that code for a value has to do with: 32 bits for those that are known to fit them."""
+        values = (value, *(self.values[o] for o in value.operands))
+        return tuple(INT32 if id(v) in self.narrow else v.dtype for v in values)
+
+    def _find_narrow(self) -> None:
+        """Positions and what is counted in 32 bits, as far as the structure tells."""
+        for value in self.values:
+            if value.dtype != INT64:
+                continue
+            first = self.values[value.operands[0]] if value.operands else value
+            if (
+                (value.primitive is IOTA and max(value.shape, default=0) < LARGEST)
+                or (value.primitive is CAST and first.dtype.kind in "iub" and first.dtype.itemsize <= 4)
+                or (value.primitive is REDUCE and value.attrs[0].startswith("arg") and first.size < LARGEST)
+                or (value.primitive is VIEW and id(first) in self.narrow)
+            ) and first.dtype != np.uint32:
+                self.narrow.add(id(value))
+
     def _on_host(self, value: Value) -> bool:
         """Whether no backend has code for a value."""
         return self._backend_of(value) is None
@@ -161,9 +188,11 @@ class Scheduler:
         if kind is Kind.HOST or value.primitive is EMPTY:
             return None
         fallback = self.backend.fallback
+        if kind in (Kind.LEAF, Kind.SCALAR):
+            return self.backend
         if fallback is None and kind is not Kind.ELEMENTWISE and kind is not Kind.REDUCE:
             return self.backend
-        dtypes = (value.dtype, *(self.values[o].dtype for o in value.operands))
+        dtypes = self._dtypes(value)
         attrs = () if kind in (Kind.VIEW, Kind.UPDATE) else value.attrs
         key = (value.primitive.name, attrs, dtypes)
         if key not in self.support:
@@ -183,7 +212,7 @@ class Scheduler:
             return "runs on the host"
         attrs = () if value.primitive.kind in (Kind.VIEW, Kind.UPDATE) else value.attrs
         name = value.primitive.name
-        dtypes = (value.dtype, *(self.values[o].dtype for o in value.operands))
+        dtypes = self._dtypes(value)
         lacking = next(d for d in dtypes if not self.backend.supports(name, d, attrs))
         return f"runs on the host: {self.backend.why(name, lacking, attrs)}"
 

@@ -10,6 +10,8 @@ from mistakes import Mistake, check, label, x
 
 import pyasc
 from pyasc.backend.ascend import chip
+from pyasc.backend.ascend.alloc import Request, place
+from pyasc.backend.ascend.tiling import Space, Stream, VectorProblem, auto_tiling
 
 
 def traced(function: Callable[[Any], Any]) -> Any:
@@ -23,6 +25,10 @@ def on_another_backend(value: Any) -> Any:
 
 def float64(*shape: int) -> Any:
     return x(*shape, dtype="float64")
+
+
+def rows(lanes: int) -> VectorProblem:
+    return VectorProblem(10, lanes, streams=(Stream(4),), space=Space(4), whole_lanes=True)
 
 
 BACKENDS = [
@@ -48,7 +54,22 @@ SOURCES = [
     Mistake(TypeError, ("[cost]", "function", "int"), lambda: pyasc.cost(3)),
 ]
 
-MISTAKES = [*BACKENDS, *SOURCES]
+TILES = [
+    Mistake(
+        RuntimeError, ("[tile]", "100 bytes of UB", "128", "a 64, b 64"),
+        lambda: place([Request("a", 64, 0, 1), Request("b", 64, 1, 2)], 100),
+    ),
+    Mistake(
+        RuntimeError, ("[tile]", "194,560 bytes of UB", "a row of 120000 lanes"),
+        lambda: auto_tiling(rows(100_000), chip.load("910B1")),
+    ),
+    Mistake(
+        RuntimeError, ("[tile]", "1200 lanes", "1300"),
+        lambda: auto_tiling(rows(1000), chip.load("910B1")).partition(1, 1300),
+    ),
+]  # fmt: skip
+
+MISTAKES = [*TILES, *BACKENDS, *SOURCES]
 
 
 @pytest.mark.parametrize("entry", [pytest.param(e, id=label(e)) for e in MISTAKES])

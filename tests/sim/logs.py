@@ -19,10 +19,17 @@ class CoreWriter:
         self.block = block
         self._rows: list[np.ndarray[Any, Any]] = []
 
-    def _write(self, event: str, pipe: str, to: str = "S", number: int = 0, name: str = "SetFlag", **work: int) -> None:
+    def _write(
+        self, event: str, pipe: str, to: str = "S", number: int = 0, name: str = "SetFlag", **work: int
+    ) -> None:
         row = np.zeros((), RECORD)
         row["event"], row["pipe"], row["to"] = EVENTS.index(event), PIPES.index(pipe), PIPES.index(to)
-        row["id"], row["name"], row["l2"], row["line"] = number, NAMES.index(name), 1, min(len(self._rows) + 1, 65535)
+        row["id"], row["name"], row["l2"], row["line"] = (
+            number,
+            NAMES.index(name),
+            1,
+            min(len(self._rows) + 1, 65535),
+        )
         for field, value in work.items():
             row[field] = value
         self._rows.append(row)
@@ -31,7 +38,14 @@ class CoreWriter:
         self._write("Instruction", "V", name=name, repeats=repeats, bytes=element, m=conflicts)
 
     def copy(
-        self, path: str, address: int, size: int, pieces: int = 1, stride: int = 0, bypass: bool = False, pipe: str = ""
+        self,
+        path: str,
+        address: int,
+        size: int,
+        pieces: int = 1,
+        stride: int = 0,
+        bypass: bool = False,
+        pipe: str = "",
     ) -> None:
         pipe = pipe or ("MTE3" if path == "UbToGm" else "MTE2")
         self._write(
@@ -40,12 +54,14 @@ class CoreWriter:
         )  # fmt: skip
 
     def mmad(self, m: int, n: int, k: int, dtype: str = "float16", unit_flag: int = 0) -> None:
-        self._write("Instruction", "M", name="Mmad", m=m, n=n, k=k, dtype=DTYPES.index(dtype), unit_flag=unit_flag)
+        self._write(
+            "Instruction", "M", name="Mmad", m=m, n=n, k=k, dtype=DTYPES.index(dtype), unit_flag=unit_flag
+        )
 
     def fixpipe(self, address: int, m: int, size: int, stride: int, unit_flag: int = 0) -> None:
         self._write(
-            "Instruction", "FIX", name="Fixpipe", path=PATHS.index("L0cToGm"), address=address, repeats=m, bytes=size,
-            stride=stride, unit_flag=unit_flag,
+            "Instruction", "FIX", name="Fixpipe", path=PATHS.index("L0cToGm"), address=address, repeats=m,
+            bytes=size, stride=stride, unit_flag=unit_flag,
         )  # fmt: skip
 
     def set(self, pipe: str, to: str, number: int = 0) -> None:

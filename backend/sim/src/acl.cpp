@@ -26,8 +26,8 @@ Device& device() {
     return the_device;
 }
 
-// Of a 910B1, unless PYASC_SIM_CHIP has other numbers: bytes of UB, L1, L0A, L0B, L0C, BT and FB, cube cores, vector
-// cores.
+// Of a 910B1, unless PYASC_SIM_CHIP has other numbers: bytes of UB, L1, L0A, L0B, L0C, BT and FB, cube cores,
+// vector cores.
 sim::Capacities capacities() {
     uint32_t numbers[9] = {196608, 524288, 65536, 65536, 131072, 1024, 7168, 24, 48};
     if (const char* text = std::getenv("PYASC_SIM_CHIP")) {
@@ -55,7 +55,8 @@ aclError fail(aclError code, const std::string& message) {
 
 namespace sim {
 
-void launch_program(uint32_t kind, uint32_t vectors_per_block, uint32_t blocks, void (*body)(void*), void* closure) {
+void launch_program(uint32_t kind, uint32_t vectors_per_block, uint32_t blocks, void (*body)(void*),
+                    void* closure) {
     struct Call {
         void (*body)(void*);
         void* closure;

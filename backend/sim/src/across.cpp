@@ -13,22 +13,24 @@ struct Piece {
     const GlobalAccess* access;
 };
 
-void pieces_of(std::vector<Piece>& pieces, const Core& core, const std::vector<GlobalAccess>& accesses, uint64_t low,
-               uint64_t high) {
+void pieces_of(std::vector<Piece>& pieces, const Core& core, const std::vector<GlobalAccess>& accesses,
+               uint64_t low, uint64_t high) {
     for (const GlobalAccess& access : accesses) {
         if (access.low() >= high || access.high() <= low) continue;
         for (uint32_t i = 0; i < access.count; ++i) {
-            const uint64_t start = access.start + static_cast<uint64_t>(static_cast<int64_t>(i) * access.stride);
-            if (start < high && start + access.bytes > low) pieces.push_back({start, start + access.bytes, &core, &access});
+            const uint64_t start =
+                access.start + static_cast<uint64_t>(static_cast<int64_t>(i) * access.stride);
+            if (start < high && start + access.bytes > low)
+                pieces.push_back({start, start + access.bytes, &core, &access});
         }
     }
 }
 
 // The number of the core's signals that must have been seen by who comes after the access.
 uint32_t segment_of(const Core& core, const GlobalAccess& access) {
-    const auto it = std::partition_point(core.segments.begin(), core.segments.end(), [&](const auto& covered) {
-        return covered[access.pipe] < access.clock;
-    });
+    const auto it =
+        std::partition_point(core.segments.begin(), core.segments.end(),
+                             [&](const auto& covered) { return covered[access.pipe] < access.clock; });
     return static_cast<uint32_t>(it - core.segments.begin()) + 1;
 }
 
@@ -78,15 +80,17 @@ void Launch::check_cores() {
                 const Piece& writer = write_first ? *other : piece;
                 const Piece& second = write_first ? piece : *other;
                 const int32_t argument = buffers[number].argument;
-                finding = {sim::Kind::Race, second.core->index, second.access->site.line,
-                           format("[%s] %s byte %llu of %s is also written by %s of %s, and nothing orders the two. "
-                                  "Expected SyncAll or a flag between the cores, or bytes of each core's own. (%s, %s)",
-                                  second.access->site.name,
-                                  second.access->kind == Access::Kind::Read ? "The read" : "The written",
-                                  static_cast<unsigned long long>(std::max(piece.start, other->start)),
-                                  argument < 0 ? "the workspace" : format("argument %d", argument).c_str(),
-                                  at(writer.access->site).c_str(), writer.core->name().c_str(),
-                                  second.core->name().c_str(), at(second.access->site).c_str())};
+                finding = {
+                    sim::Kind::Race, second.core->index, second.access->site.line,
+                    format(
+                        "[%s] %s byte %llu of %s is also written by %s of %s, and nothing orders the two. "
+                        "Expected SyncAll or a flag between the cores, or bytes of each core's own. (%s, %s)",
+                        second.access->site.name,
+                        second.access->kind == Access::Kind::Read ? "The read" : "The written",
+                        static_cast<unsigned long long>(std::max(piece.start, other->start)),
+                        argument < 0 ? "the workspace" : format("argument %d", argument).c_str(),
+                        at(writer.access->site).c_str(), writer.core->name().c_str(),
+                        second.core->name().c_str(), at(second.access->site).c_str())};
                 return;
             }
             open.push_back(&piece);

@@ -10,30 +10,36 @@ namespace sim {
 
 namespace {
 
-bool of_this_core(const Core& core, Space space) { return (space == Space::UB) == (core.kind == CoreKind::Vector); }
+bool of_this_core(const Core& core, Space space) {
+    return (space == Space::UB) == (core.kind == CoreKind::Vector);
+}
 
 // Whether to pass over what is for the other kind of core.
 bool passes_over(const Core& core, Space space, const char* name, Where where, uint8_t position) {
     if (of_this_core(core, space)) return false;
     if (core.launch->kind != Launch::Kind::Mixed)
-        core.fail(Kind::Position, where, name,
-                  format("Expected a position of a %s core, given %s.",
-                         core.kind == CoreKind::Cube ? "cube" : "vector", name_of_position(position).c_str()));
+        core.fail(
+            Kind::Position, where, name,
+            format("Expected a position of a %s core, given %s.",
+                   core.kind == CoreKind::Cube ? "cube" : "vector", name_of_position(position).c_str()));
     return true;
 }
 
 }  // namespace
 
-BufferRange allocate_at(uint8_t position, Space space, uint8_t count, uint32_t address, uint32_t bytes, Where where) {
+BufferRange allocate_at(uint8_t position, Space space, uint8_t count, uint32_t address, uint32_t bytes,
+                        Where where) {
     Core& core = *current;
     const BufferRange range{static_cast<int32_t>(core.buffers.size()), count};
     bytes = (bytes + 31U) & ~31U;
     const bool absent = passes_over(core, space, "InitBuffer", where, position);
     const uint32_t capacity = core.launch->capacities.bytes[static_cast<size_t>(space)];
     if (!absent && uint64_t{address} + uint64_t{count} * bytes > capacity)
-        core.fail(Kind::Capacity, where, "InitBuffer",
-                  format("%s: Expected buffers within the %u bytes of %s, given %u of %u bytes after %u that are taken.",
-                         name_of_position(position).c_str(), capacity, name_of(space), count, bytes, address));
+        core.fail(
+            Kind::Capacity, where, "InitBuffer",
+            format("%s: Expected buffers within the %u bytes of %s, given %u of %u bytes after %u that are "
+                   "taken.",
+                   name_of_position(position).c_str(), capacity, name_of(space), count, bytes, address));
     for (uint8_t i = 0; i < count; ++i) {
         Buffer buffer;
         buffer.space = space;
@@ -62,14 +68,21 @@ Local buffer_tensor(int32_t number, uint64_t offset, uint64_t bytes, Dtype dtype
         core.fail(Kind::Queue, where, "Get", "Expected a buffer with memory, given one without InitBuffer.");
     const Buffer& buffer = core.buffers[static_cast<size_t>(number)];
     if (offset + bytes > buffer.bytes && of_this_core(core, buffer.space))
-        core.fail(Kind::Bounds, where, "Get",
-                  format("Expected a tensor within the buffer's %u bytes, given bytes %llu to %llu.", buffer.bytes,
-                         static_cast<unsigned long long>(offset), static_cast<unsigned long long>(offset + bytes)));
-    return {buffer.space, buffer.position, dtype, buffer.offset + static_cast<uint32_t>(offset),
-            static_cast<uint32_t>(bytes), number};
+        core.fail(
+            Kind::Bounds, where, "Get",
+            format("Expected a tensor within the buffer's %u bytes, given bytes %llu to %llu.", buffer.bytes,
+                   static_cast<unsigned long long>(offset), static_cast<unsigned long long>(offset + bytes)));
+    return {buffer.space,
+            buffer.position,
+            dtype,
+            buffer.offset + static_cast<uint32_t>(offset),
+            static_cast<uint32_t>(bytes),
+            number};
 }
 
-uint32_t buffer_bytes(int32_t buffer) { return buffer < 0 ? 0 : current->buffers[static_cast<size_t>(buffer)].bytes; }
+uint32_t buffer_bytes(int32_t buffer) {
+    return buffer < 0 ? 0 : current->buffers[static_cast<size_t>(buffer)].bytes;
+}
 uint32_t buffer_address(int32_t buffer) {
     return buffer < 0 ? 0 : current->buffers[static_cast<size_t>(buffer)].offset;
 }
@@ -81,13 +94,16 @@ namespace {
 // The buffer ends: what its queue holds must be nothing.
 void end(Core& core, Buffer& buffer, Where where) {
     if (!buffer.alive) return;
-    if (core.check && buffer.queued && of_this_core(core, buffer.space) && buffer.state != Buffer::State::Free) {
+    if (core.check && buffer.queued && of_this_core(core, buffer.space) &&
+        buffer.state != Buffer::State::Free) {
         const bool waits = buffer.state == Buffer::State::Waiting;
-        core.fail(Kind::Queue, buffer.where, waits ? "EnQue" : "AllocTensor",
-                  format("Expected every tensor of the queue in %s to be %s, given one that is not when the memory is "
-                         "taken back.",
-                         name_of_position(buffer.position).c_str(),
-                         waits ? "taken out with DeQue" : "given back with FreeTensor"));
+        core.fail(
+            Kind::Queue, buffer.where, waits ? "EnQue" : "AllocTensor",
+            format(
+                "Expected every tensor of the queue in %s to be %s, given one that is not when the memory is "
+                "taken back.",
+                name_of_position(buffer.position).c_str(),
+                waits ? "taken out with DeQue" : "given back with FreeTensor"));
     }
     // A tensor that was given back left its flag for the next who takes it: nobody does.
     if (buffer.free_event >= 0) {
@@ -131,34 +147,49 @@ T value_at(const uint8_t* bytes) {
 
 std::string text_of(const uint8_t* bytes, Dtype dtype) {
     switch (dtype) {
-        case Dtype::F16: return format("%g", static_cast<double>(value_at<half>(bytes)));
-        case Dtype::BF16: return format("%g", static_cast<double>(value_at<bfloat16_t>(bytes)));
-        case Dtype::F32: return format("%g", static_cast<double>(value_at<float>(bytes)));
-        case Dtype::F64: return format("%g", value_at<double>(bytes));
-        case Dtype::I8: case Dtype::I4: return format("%d", value_at<int8_t>(bytes));
-        case Dtype::U8: return format("%u", value_at<uint8_t>(bytes));
-        case Dtype::I16: return format("%d", value_at<int16_t>(bytes));
-        case Dtype::U16: return format("%u", value_at<uint16_t>(bytes));
-        case Dtype::I32: return format("%d", value_at<int32_t>(bytes));
-        case Dtype::U32: return format("%u", value_at<uint32_t>(bytes));
-        case Dtype::I64: return format("%lld", static_cast<long long>(value_at<int64_t>(bytes)));
-        default: return format("%llu", static_cast<unsigned long long>(value_at<uint64_t>(bytes)));
+        case Dtype::F16:
+            return format("%g", static_cast<double>(value_at<half>(bytes)));
+        case Dtype::BF16:
+            return format("%g", static_cast<double>(value_at<bfloat16_t>(bytes)));
+        case Dtype::F32:
+            return format("%g", static_cast<double>(value_at<float>(bytes)));
+        case Dtype::F64:
+            return format("%g", value_at<double>(bytes));
+        case Dtype::I8:
+        case Dtype::I4:
+            return format("%d", value_at<int8_t>(bytes));
+        case Dtype::U8:
+            return format("%u", value_at<uint8_t>(bytes));
+        case Dtype::I16:
+            return format("%d", value_at<int16_t>(bytes));
+        case Dtype::U16:
+            return format("%u", value_at<uint16_t>(bytes));
+        case Dtype::I32:
+            return format("%d", value_at<int32_t>(bytes));
+        case Dtype::U32:
+            return format("%u", value_at<uint32_t>(bytes));
+        case Dtype::I64:
+            return format("%lld", static_cast<long long>(value_at<int64_t>(bytes)));
+        default:
+            return format("%llu", static_cast<unsigned long long>(value_at<uint64_t>(bytes)));
     }
 }
 
 }  // namespace
 
-// --- Queues -------------------------------------------------------------------------------------------------
+// --- Queues
+// -------------------------------------------------------------------------------------------------
 
 namespace {
 
 Buffer& buffer_of(Core& core, const Local& tensor, const BufferRange& range, const char* name, Where where) {
     if (tensor.buffer < range.first || tensor.buffer >= range.first + range.count)
         core.fail(Kind::Queue, where, name,
-                  tensor.buffer < 0 ? std::string("Expected a tensor that AllocTensor of this queue gave, given one "
-                                                  "of no queue.")
-                                    : std::string("Expected a tensor that AllocTensor of this queue gave, given one "
-                                                  "of another."));
+                  tensor.buffer < 0
+                      ? std::string("Expected a tensor that AllocTensor of this queue gave, given one "
+                                    "of no queue.")
+                      : std::string("Expected a tensor that AllocTensor of this queue gave, given one "
+                                    "of another."));
     return core.buffers[static_cast<size_t>(tensor.buffer)];
 }
 
@@ -175,7 +206,8 @@ void Queue::own(BufferRange buffers) {
 Local Queue::take(Dtype dtype, Where where) {
     Core& core = *current;
     if (buffers_.count == 0)
-        core.fail(Kind::Queue, where, "AllocTensor", "Expected a queue with memory, given one without InitBuffer.");
+        core.fail(Kind::Queue, where, "AllocTensor",
+                  "Expected a queue with memory, given one without InitBuffer.");
     for (int32_t i = 0; i < buffers_.count; ++i) {
         const int32_t number = buffers_.first + (next_ + i) % buffers_.count;
         Buffer& buffer = core.buffers[static_cast<size_t>(number)];
@@ -190,10 +222,12 @@ Local Queue::take(Dtype dtype, Where where) {
         }
         return {space_, position_, dtype, buffer.offset, buffer.bytes, number};
     }
-    core.fail(Kind::Queue, where, "AllocTensor",
-              format("Expected one of the %u buffers of the queue in %s to be free, given all in use: a FreeTensor is "
-                     "missing, or more buffers are needed.",
-                     buffers_.count, name_of_position(position_).c_str()));
+    core.fail(
+        Kind::Queue, where, "AllocTensor",
+        format(
+            "Expected one of the %u buffers of the queue in %s to be free, given all in use: a FreeTensor is "
+            "missing, or more buffers are needed.",
+            buffers_.count, name_of_position(position_).c_str()));
 }
 
 void Queue::put(const Local& tensor, Where where) { put(tensor, from_, to_, where); }
@@ -202,7 +236,8 @@ void Queue::put(const Local& tensor, Pipe from, Pipe to, Where where) {
     Core& core = *current;
     Buffer& buffer = buffer_of(core, tensor, buffers_, "EnQue", where);
     if (buffer.state == Buffer::State::Waiting)
-        core.fail(Kind::Queue, where, "EnQue", "Expected a tensor that is not in the queue, given one that is.");
+        core.fail(Kind::Queue, where, "EnQue",
+                  "Expected a tensor that is not in the queue, given one that is.");
     if (buffer.state == Buffer::State::Free)
         core.fail(Kind::Queue, where, "EnQue",
                   "Expected a tensor from AllocTensor, given one that was given back with FreeTensor.");
@@ -244,9 +279,11 @@ void Queue::give_back(const Local& tensor, Where where) {
     Core& core = *current;
     Buffer& buffer = buffer_of(core, tensor, buffers_, "FreeTensor", where);
     if (buffer.state == Buffer::State::Free)
-        core.fail(Kind::Queue, where, "FreeTensor", "Expected a tensor in use, given one that was given back already.");
+        core.fail(Kind::Queue, where, "FreeTensor",
+                  "Expected a tensor in use, given one that was given back already.");
     if (buffer.state == Buffer::State::Waiting && core.check)
-        core.fail(Kind::Queue, where, "FreeTensor", "Expected a tensor that is not in the queue, given one that is.");
+        core.fail(Kind::Queue, where, "FreeTensor",
+                  "Expected a tensor that is not in the queue, given one that is.");
     buffer.state = Buffer::State::Free;
     if (from_ != Pipe::ALL && from_ != to_) {
         buffer.free_from = to_;
@@ -258,7 +295,8 @@ void Queue::give_back(const Local& tensor, Where where) {
 
 bool Queue::idle() const {
     for (int32_t i = 0; i < buffers_.count; ++i)
-        if (current->buffers[static_cast<size_t>(buffers_.first + i)].state == Buffer::State::Free) return true;
+        if (current->buffers[static_cast<size_t>(buffers_.first + i)].state == Buffer::State::Free)
+            return true;
     return false;
 }
 
@@ -275,7 +313,8 @@ namespace {
 
 void dump(const uint8_t* bytes, Dtype dtype, uint32_t tag, uint32_t count) {
     std::printf("tensor %u:", tag);
-    for (uint32_t i = 0; i < count; ++i) std::printf(" %s", text_of(bytes + size_t{i} * size_of(dtype), dtype).c_str());
+    for (uint32_t i = 0; i < count; ++i)
+        std::printf(" %s", text_of(bytes + size_t{i} * size_of(dtype), dtype).c_str());
     std::printf("\n");
 }
 
@@ -283,13 +322,15 @@ void dump(const uint8_t* bytes, Dtype dtype, uint32_t tag, uint32_t count) {
 
 void dump(const Local& tensor, uint32_t tag, uint32_t count, Where) {
     const uint32_t there = tensor.bytes / size_of(tensor.dtype);
-    if (current->move && of_this_core(*current, tensor.space)) dump(data(tensor), tensor.dtype, tag, count < there ? count : there);
+    if (current->move && of_this_core(*current, tensor.space))
+        dump(data(tensor), tensor.dtype, tag, count < there ? count : there);
 }
 
 void dump(const Global& tensor, uint32_t tag, uint32_t count, Where) {
     const GlobalBuffer* buffer = current->find(tensor.address);
     if (!current->move || !buffer) return;
-    const uint64_t there = static_cast<uint64_t>(buffer->address + buffer->bytes - tensor.address) / size_of(tensor.dtype);
+    const uint64_t there =
+        static_cast<uint64_t>(buffer->address + buffer->bytes - tensor.address) / size_of(tensor.dtype);
     dump(tensor.address, tensor.dtype, tag, count < there ? count : static_cast<uint32_t>(there));
 }
 

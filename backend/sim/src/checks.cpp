@@ -52,16 +52,18 @@ void Shadow::clear() {
 
 namespace {
 
-[[noreturn]] void race(const Core& core, const Access& access, Pipe pipe, const char* name, Where where, int before,
-                       uint32_t clock, const char* did, uint64_t offset) {
+[[noreturn]] void race(const Core& core, const Access& access, Pipe pipe, const char* name, Where where,
+                       int before, uint32_t clock, const char* did, uint64_t offset) {
     const Site& site = core.sites[static_cast<size_t>(before)][clock - 1];
     const auto other = static_cast<Pipe>(before);
-    core.fail(Kind::Race, where, name,
-              format("%s: %s of %s byte %llu on pipe %s is not ordered after %s, which %s it on pipe %s. Expected an "
-                     "event %s_%s or a barrier between them.",
-                     access.role, access.writes() ? "the write" : "the read", name_of(access.space),
-                     static_cast<unsigned long long>(offset), name_of(pipe), at(site).c_str(), did, name_of(other),
-                     name_of(other), name_of(pipe)));
+    core.fail(
+        Kind::Race, where, name,
+        format(
+            "%s: %s of %s byte %llu on pipe %s is not ordered after %s, which %s it on pipe %s. Expected an "
+            "event %s_%s or a barrier between them.",
+            access.role, access.writes() ? "the write" : "the read", name_of(access.space),
+            static_cast<unsigned long long>(offset), name_of(pipe), at(site).c_str(), did, name_of(other),
+            name_of(other), name_of(pipe)));
 }
 
 }  // namespace
@@ -70,7 +72,8 @@ void check_local(Core& core, const Access& access, Pipe pipe, const char* name, 
     const Shadow& shadow = core.memory->shadow[static_cast<size_t>(access.space)];
     const int p = static_cast<int>(pipe);
     for (uint32_t piece = 0; piece < access.count; ++piece) {
-        const uint64_t start = access.start + static_cast<uint64_t>(static_cast<int64_t>(piece) * access.stride);
+        const uint64_t start =
+            access.start + static_cast<uint64_t>(static_cast<int64_t>(piece) * access.stride);
         const uint64_t end = start + access.bytes;
         const uint64_t first = start / block_bytes, stop = (end - 1) / block_bytes + 1;
         uint32_t value = 0;
@@ -84,15 +87,17 @@ void check_local(Core& core, const Access& access, Pipe pipe, const char* name, 
         }
         if (access.kind == Access::Kind::Read || access.kind == Access::Kind::Update) {
             const uint32_t* initialised = shadow.initialised.data();
-            for (uint64_t block = first; (block = next_other(initialised, block, stop, ~0U)) < stop; ++block) {
+            for (uint64_t block = first; (block = next_other(initialised, block, stop, ~0U)) < stop;
+                 ++block) {
                 const uint32_t missing = mask_of(block, start, end) & ~initialised[block];
                 if (missing)
-                    core.fail(Kind::Uninitialised, where, name,
-                              format("%s: Expected bytes that were written before, given %s byte %llu of the bytes "
-                                     "%llu to %llu that are read.",
-                                     access.role, name_of(access.space),
-                                     static_cast<unsigned long long>(block * block_bytes + __builtin_ctz(missing)),
-                                     static_cast<unsigned long long>(start), static_cast<unsigned long long>(end)));
+                    core.fail(
+                        Kind::Uninitialised, where, name,
+                        format("%s: Expected bytes that were written before, given %s byte %llu of the bytes "
+                               "%llu to %llu that are read.",
+                               access.role, name_of(access.space),
+                               static_cast<unsigned long long>(block * block_bytes + __builtin_ctz(missing)),
+                               static_cast<unsigned long long>(start), static_cast<unsigned long long>(end)));
             }
         }
         if (!access.writes()) continue;
@@ -103,7 +108,8 @@ void check_local(Core& core, const Access& access, Pipe pipe, const char* name, 
             for (uint64_t block = first; (block = next_other(clocks, block, stop, clock)) < stop;) {
                 clock = clocks[block];
                 if (clock && !core.ordered(q, clock, p))
-                    race(core, access, pipe, name, where, q, clock, "read", std::max(start, block * block_bytes));
+                    race(core, access, pipe, name, where, q, clock, "read",
+                         std::max(start, block * block_bytes));
             }
         }
     }
@@ -116,7 +122,8 @@ void mark_local(Core& core, const Access& access, Pipe pipe) {
     const uint32_t epoch = static_cast<uint32_t>(p) << clock_bits | clock;
     if (access.kind != Access::Kind::Write) shadow.was_read[p] = true;
     for (uint32_t piece = 0; piece < access.count; ++piece) {
-        const uint64_t start = access.start + static_cast<uint64_t>(static_cast<int64_t>(piece) * access.stride);
+        const uint64_t start =
+            access.start + static_cast<uint64_t>(static_cast<int64_t>(piece) * access.stride);
         const uint64_t end = start + access.bytes;
         const uint64_t first = start / block_bytes, last = (end - 1) / block_bytes;
         shadow.dirty = std::max(shadow.dirty, static_cast<uint32_t>(last + 1));
@@ -141,9 +148,12 @@ void mark_copied(Core& core) {
         const auto& from = core.memory->shadow[static_cast<size_t>(copy.from)].initialised;
         auto& to = core.memory->shadow[static_cast<size_t>(copy.to)].initialised;
         for (uint32_t piece = 0; piece < copy.count; ++piece) {
-            const int64_t source = static_cast<int64_t>(copy.from_start) + static_cast<int64_t>(piece) * copy.from_stride;
-            const int64_t target = static_cast<int64_t>(copy.to_start) + static_cast<int64_t>(piece) * copy.to_stride;
-            std::copy_n(from.begin() + source / block_bytes, copy.bytes / block_bytes, to.begin() + target / block_bytes);
+            const int64_t source =
+                static_cast<int64_t>(copy.from_start) + static_cast<int64_t>(piece) * copy.from_stride;
+            const int64_t target =
+                static_cast<int64_t>(copy.to_start) + static_cast<int64_t>(piece) * copy.to_stride;
+            std::copy_n(from.begin() + source / block_bytes, copy.bytes / block_bytes,
+                        to.begin() + target / block_bytes);
         }
     }
 }
@@ -153,7 +163,8 @@ uint32_t last_write(const Core& core, const Local& tensor, int64_t offset, uint6
     const auto& written = core.memory->shadow[static_cast<size_t>(tensor.space)].written;
     uint32_t latest = 0;
     for (uint32_t piece = 0; piece < count; ++piece) {
-        const auto start = static_cast<uint64_t>(tensor.offset + offset + static_cast<int64_t>(piece) * stride);
+        const auto start =
+            static_cast<uint64_t>(tensor.offset + offset + static_cast<int64_t>(piece) * stride);
         for (uint64_t block = start / block_bytes; block <= (start + bytes - 1) / block_bytes; ++block)
             if (written[block] >> clock_bits == static_cast<uint32_t>(pipe))
                 latest = std::max(latest, written[block] & clock_mask);
@@ -161,7 +172,8 @@ uint32_t last_write(const Core& core, const Local& tensor, int64_t offset, uint6
     return latest;
 }
 
-// --- Global memory ------------------------------------------------------------------------------------------
+// --- Global memory
+// ------------------------------------------------------------------------------------------
 
 void Intervals::put(uint64_t start, const Entry& entry) {
     auto it = entries_.lower_bound(start);
@@ -189,7 +201,8 @@ namespace {
 
 void index_access(Intervals& index, const GlobalAccess& access) {
     for (uint32_t piece = 0; piece < access.count; ++piece) {
-        const uint64_t start = access.start + static_cast<uint64_t>(static_cast<int64_t>(piece) * access.stride);
+        const uint64_t start =
+            access.start + static_cast<uint64_t>(static_cast<int64_t>(piece) * access.stride);
         index.put(start, {start + access.bytes, access.clock, access.pipe, access.kind, access.site});
     }
 }
@@ -204,13 +217,15 @@ void check_index(const Core& core, const Intervals& index, const Access& access,
             if (core.ordered(entry.pipe, entry.clock, p)) return;
             if (access.kind == Access::Kind::Update && entry.kind == Access::Kind::Update) return;
             const auto other = static_cast<Pipe>(entry.pipe);
-            core.fail(Kind::Race, where, name,
-                      format("%s: %s of byte %llu of %s on pipe %s is not ordered after %s, which %s it on pipe %s. "
-                             "Expected an event %s_%s or a barrier between them.",
-                             access.role, access.kind == Access::Kind::Read ? "the read" : "the write",
-                             static_cast<unsigned long long>(std::max(begin, start)),
-                             argument < 0 ? "the workspace" : format("argument %d", argument).c_str(), name_of(pipe),
-                             at(entry.site).c_str(), did, name_of(other), name_of(other), name_of(pipe)));
+            core.fail(
+                Kind::Race, where, name,
+                format(
+                    "%s: %s of byte %llu of %s on pipe %s is not ordered after %s, which %s it on pipe %s. "
+                    "Expected an event %s_%s or a barrier between them.",
+                    access.role, access.kind == Access::Kind::Read ? "the read" : "the write",
+                    static_cast<unsigned long long>(std::max(begin, start)),
+                    argument < 0 ? "the workspace" : format("argument %d", argument).c_str(), name_of(pipe),
+                    at(entry.site).c_str(), did, name_of(other), name_of(other), name_of(pipe)));
         });
     }
 }

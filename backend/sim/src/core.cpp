@@ -27,9 +27,14 @@ bool has(CoreKind kind, Space space) {
 
 bool has(CoreKind kind, Pipe pipe) {
     switch (pipe) {
-        case Pipe::V: return kind == CoreKind::Vector;
-        case Pipe::M: case Pipe::MTE1: case Pipe::FIX: return kind == CoreKind::Cube;
-        default: return true;
+        case Pipe::V:
+            return kind == CoreKind::Vector;
+        case Pipe::M:
+        case Pipe::MTE1:
+        case Pipe::FIX:
+            return kind == CoreKind::Cube;
+        default:
+            return true;
     }
 }
 
@@ -69,21 +74,20 @@ const char* name_of(Pipe pipe) {
 }
 
 const char* name_of(Kind kind) {
-    static constexpr const char* names[] = {"none",          "bounds", "alignment", "capacity", "position",
-                                            "uninitialised", "race",   "queue",     "deadlock", "dtype",
-                                            "argument",      "stopped"};
+    static constexpr const char* names[] = {"none",     "bounds",        "alignment", "capacity",
+                                            "position", "uninitialised", "race",      "queue",
+                                            "deadlock", "dtype",         "argument",  "stopped"};
     return names[static_cast<int>(kind)];
 }
 
 std::string name_of_position(uint8_t position) {
-    static constexpr const char* names[] = {"GM",     "A1",      "A2",  "B1",   "B2",        "C1",          "C2", "CO1", "CO2", "VECIN",
-                                            "VECOUT", "VECCALC", "SPM", "TSCM", "C2PIPE2GM", "C2PIPE2LOCAL"};
+    static constexpr const char* names[] = {"GM",  "A1",   "A2",        "B1",          "B2",     "C1",
+                                            "C2",  "CO1",  "CO2",       "VECIN",       "VECOUT", "VECCALC",
+                                            "SPM", "TSCM", "C2PIPE2GM", "C2PIPE2LOCAL"};
     return position < 16 ? names[position] : "no position";
 }
 
-std::string at(const Site& site) {
-    return format("%s at %s:%d", site.name, file_name(site.file), site.line);
-}
+std::string at(const Site& site) { return format("%s at %s:%d", site.name, file_name(site.file), site.line); }
 
 namespace {
 std::mutex names_mutex;
@@ -103,7 +107,8 @@ std::vector<std::string> all_names() {
     return names_table;
 }
 
-// --- A core -------------------------------------------------------------------------------------------------
+// --- A core
+// -------------------------------------------------------------------------------------------------
 
 std::string Core::name() const {
     return format("%s core %d of %d", kind == CoreKind::Cube ? "cube" : "vector", kind_index,
@@ -120,6 +125,24 @@ void Core::fail(Kind why, Where where, const char* instruction, const std::strin
     throw Stop{{why, index, where.line, std::move(message)}};
 }
 
+void Core::Touched::add(uint32_t low, uint32_t high, uint32_t clock, uint32_t over) {
+    Entry& entry = entries[next++ % kept];
+    if (entry.clock > over) {
+        if (older.clock <= over)
+            older = entry;
+        else
+            older = {std::min(older.low, entry.low), std::max(older.high, entry.high), entry.clock};
+    }
+    entry = {low, high, clock};
+}
+
+uint32_t Core::Touched::last(uint32_t low, uint32_t high) const {
+    uint32_t clock = older.low < high && older.high > low ? older.clock : 0;
+    for (const Entry& entry : entries)
+        if (entry.low < high && entry.high > low) clock = std::max(clock, entry.clock);
+    return clock;
+}
+
 void Log::grow() {
     room_ = room_ ? 2 * room_ : 1024;
     void* const larger = std::realloc(records_.get(), room_ * sizeof(Record));
@@ -129,7 +152,8 @@ void Log::grow() {
 }
 
 void Core::poll() const {
-    if (launch->failed.load(std::memory_order_relaxed) < index) throw Stop{{Kind::Stopped, index, 0, "stopped"}};
+    if (launch->failed.load(std::memory_order_relaxed) < index)
+        throw Stop{{Kind::Stopped, index, 0, "stopped"}};
 }
 
 uint16_t Core::name_number(const char* text) {
@@ -138,7 +162,8 @@ uint16_t Core::name_number(const char* text) {
     return entry.second;
 }
 
-void Core::record(Event event, Pipe pipe, Pipe to, int32_t id, const char* text, Where where, const Work& work) {
+void Core::record(Event event, Pipe pipe, Pipe to, int32_t id, const char* text, Where where,
+                  const Work& work) {
     if (!cost) return;
     log.push({event, static_cast<uint8_t>(pipe), static_cast<uint8_t>(to), static_cast<uint8_t>(id),
               name_number(text), static_cast<uint16_t>(std::min(where.line, 65535)), work});
@@ -179,15 +204,17 @@ Local place(uint8_t position, Space space, uint64_t offset, uint64_t bytes, Dtyp
     const Core& core = core_here();
     const uint64_t capacity = core.launch->capacities.bytes[static_cast<int>(space)];
     if (space != Space::GM && offset + bytes > capacity && has(core.kind, space))
-        core.fail(Kind::Capacity, where, "LocalTensor",
-                  format("Expected a tensor within the %llu bytes of %s, given bytes %llu to %llu.",
-                         static_cast<unsigned long long>(capacity), name_of(space),
-                         static_cast<unsigned long long>(offset), static_cast<unsigned long long>(offset + bytes)));
+        core.fail(
+            Kind::Capacity, where, "LocalTensor",
+            format("Expected a tensor within the %llu bytes of %s, given bytes %llu to %llu.",
+                   static_cast<unsigned long long>(capacity), name_of(space),
+                   static_cast<unsigned long long>(offset), static_cast<unsigned long long>(offset + bytes)));
     if (bytes == 0 && offset < capacity) bytes = capacity - offset;
     return {space, position, dtype, static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes), -1};
 }
 
-// --- Instructions -------------------------------------------------------------------------------------------
+// --- Instructions
+// -------------------------------------------------------------------------------------------
 
 Instruction::Instruction(Pipe pipe, const char* name, Where where) : pipe_(pipe), name_(name), where_(where) {
     Core& core = core_here();
@@ -204,7 +231,8 @@ namespace {
 
 std::string describe(const Core& core, const Local& tensor) {
     std::string text = format("%s at %u", name_of(tensor.space), tensor.offset);
-    if (tensor.buffer >= 0) text += format(" in buffer %d, %s", tensor.buffer, name_of_position(tensor.position).c_str());
+    if (tensor.buffer >= 0)
+        text += format(" in buffer %d, %s", tensor.buffer, name_of_position(tensor.position).c_str());
     (void)core;
     return text;
 }
@@ -220,7 +248,8 @@ bool add(Core& core, Access::Kind kind, Pipe pipe, const char* name, Where where
                          name_of_position(tensor.position).c_str()));
     }
     if (tensor.space == Space::GM || tensor.position > 15)
-        core.fail(Kind::Position, where, name, format("%s: Expected a tensor that has memory, given none.", role));
+        core.fail(Kind::Position, where, name,
+                  format("%s: Expected a tensor that has memory, given none.", role));
     if (count == 0 || bytes == 0) return true;
     const int64_t reach = stride * static_cast<int64_t>(count - 1);
     const int64_t low = offset + std::min<int64_t>(reach, 0);
@@ -237,14 +266,15 @@ bool add(Core& core, Access::Kind kind, Pipe pipe, const char* name, Where where
                          name_of(tensor.space), static_cast<long long>(tensor.offset + low),
                          static_cast<long long>(tensor.offset + high)));
     if (core.check)
-        core.accesses.push_back({kind, tensor.space, role, static_cast<uint64_t>(tensor.offset + offset), bytes,
-                                 stride, count, tensor.buffer});
+        core.accesses.push_back({kind, tensor.space, role, static_cast<uint64_t>(tensor.offset + offset),
+                                 bytes, stride, count, tensor.buffer});
     if (tensor.space == Space::UB && pipe != Pipe::S) {
         const auto p = static_cast<size_t>(pipe);
-        const Core::Touch touch{static_cast<uint32_t>(tensor.offset + low), static_cast<uint32_t>(tensor.offset + high),
-                                core.count[p] + 1};
-        if (kind != Access::Kind::Read) core.written[p][core.written_next[p]++ % Core::touches] = touch;
-        core.touched[p][core.touched_next[p]++ % Core::touches] = touch;
+        const auto first = static_cast<uint32_t>(tensor.offset + low);
+        const auto end = static_cast<uint32_t>(tensor.offset + high);
+        const uint32_t over = core.known[static_cast<size_t>(Pipe::S)][p];
+        if (kind != Access::Kind::Read) core.written[p].add(first, end, core.count[p] + 1, over);
+        core.touched[p].add(first, end, core.count[p] + 1, over);
     }
     return true;
 }
@@ -260,34 +290,42 @@ void add(Core& core, Access::Kind kind, const char* name, Where where, const Glo
     if (!buffer) {
         const GlobalBuffer* nearest = nullptr;
         for (const GlobalBuffer& other : core.launch->buffers)
-            if (other.address <= tensor.address && (!nearest || other.address > nearest->address)) nearest = &other;
+            if (other.address <= tensor.address && (!nearest || other.address > nearest->address))
+                nearest = &other;
         if (!tensor.address)
-            core.fail(Kind::Bounds, where, name, format("%s: Expected a tensor in global memory, given none: SetGlobalBuffer was not called or given null.", role));
-        if (nearest)
             core.fail(Kind::Bounds, where, name,
-                      format("%s: Expected bytes of an argument, given byte %lld of argument %d, which has %llu.",
-                             role,
-                             static_cast<long long>(start + low - static_cast<int64_t>(reinterpret_cast<uintptr_t>(nearest->address))),
-                             nearest->argument, static_cast<unsigned long long>(nearest->bytes)));
-        core.fail(Kind::Bounds, where, name, format("%s: Expected bytes of an argument, given an address before all of them.", role));
+                      format("%s: Expected a tensor in global memory, given none: SetGlobalBuffer was not "
+                             "called or given null.",
+                             role));
+        if (nearest)
+            core.fail(
+                Kind::Bounds, where, name,
+                format("%s: Expected bytes of an argument, given byte %lld of argument %d, which has %llu.",
+                       role,
+                       static_cast<long long>(
+                           start + low - static_cast<int64_t>(reinterpret_cast<uintptr_t>(nearest->address))),
+                       nearest->argument, static_cast<unsigned long long>(nearest->bytes)));
+        core.fail(Kind::Bounds, where, name,
+                  format("%s: Expected bytes of an argument, given an address before all of them.", role));
     }
     const auto base = static_cast<int64_t>(reinterpret_cast<uintptr_t>(buffer->address));
     const int64_t first = start - base + low, last = start - base + high;
     if (first < 0 || last > static_cast<int64_t>(buffer->bytes)) {
-        const std::string which = buffer->argument < 0 ? "the workspace" : format("argument %d", buffer->argument);
+        const std::string which =
+            buffer->argument < 0 ? "the workspace" : format("argument %d", buffer->argument);
         core.fail(Kind::Bounds, where, name,
                   format("%s: Expected bytes within the %llu of %s, given bytes %lld to %lld.", role,
-                         static_cast<unsigned long long>(buffer->bytes), which.c_str(), static_cast<long long>(first),
-                         static_cast<long long>(last)));
+                         static_cast<unsigned long long>(buffer->bytes), which.c_str(),
+                         static_cast<long long>(first), static_cast<long long>(last)));
     }
     if (tensor.bytes && (low < 0 || high > static_cast<int64_t>(tensor.bytes)))
         core.fail(Kind::Bounds, where, name,
-                  format("%s: Expected bytes within the global tensor's %llu, given bytes %lld to %lld.", role,
-                         static_cast<unsigned long long>(tensor.bytes), static_cast<long long>(low),
+                  format("%s: Expected bytes within the global tensor's %llu, given bytes %lld to %lld.",
+                         role, static_cast<unsigned long long>(tensor.bytes), static_cast<long long>(low),
                          static_cast<long long>(high)));
     if (core.check)
-        core.accesses.push_back({kind, Space::GM, role, static_cast<uint64_t>(start + offset), bytes, stride, count,
-                                 static_cast<int32_t>(buffer - core.launch->buffers.data())});
+        core.accesses.push_back({kind, Space::GM, role, static_cast<uint64_t>(start + offset), bytes, stride,
+                                 count, static_cast<int32_t>(buffer - core.launch->buffers.data())});
 }
 
 }  // namespace
@@ -295,37 +333,32 @@ void add(Core& core, Access::Kind kind, const char* name, Where where, const Glo
 void Instruction::reads(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride,
                         const char* role) {
     Core& core = *current;
-    if (!skipped_ && !add(core, Access::Kind::Read, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
+    if (!skipped_ &&
+        !add(core, Access::Kind::Read, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
         skipped_ = true;
-    if (skipped_ || pipe_ != Pipe::V || tensor.space != Space::UB) return;
-    // A repeat reads eight blocks of each operand from 16 groups of banks, one block wide each.
-    const auto bank = static_cast<uint32_t>((tensor.offset + offset) / 32 % 16);
-    if (!reader_) {
-        reader_ = role;
-        bank_ = bank;
-    } else if (std::strcmp(role, reader_) != 0) {
-        meets_ = (bank - bank_) % 16 != 8;
-    }
 }
 
 void Instruction::writes(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride,
                          const char* role) {
     Core& core = *current;
-    if (!skipped_ && !add(core, Access::Kind::Write, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
+    if (!skipped_ &&
+        !add(core, Access::Kind::Write, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
         skipped_ = true;
 }
 
 void Instruction::updates(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride,
                           const char* role) {
     Core& core = *current;
-    if (!skipped_ && !add(core, Access::Kind::Update, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
+    if (!skipped_ &&
+        !add(core, Access::Kind::Update, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
         skipped_ = true;
 }
 
-void Instruction::reads_any(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride,
-                            const char* role) {
+void Instruction::reads_any(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count,
+                            int64_t stride, const char* role) {
     Core& core = *current;
-    if (!skipped_ && !add(core, Access::Kind::ReadAny, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
+    if (!skipped_ &&
+        !add(core, Access::Kind::ReadAny, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
         skipped_ = true;
 }
 
@@ -335,7 +368,8 @@ void Instruction::copies(const Local& dst, int64_t dst_offset, int64_t dst_strid
     writes(dst, dst_offset, bytes, count, dst_stride);
     if (skipped_ || !current->check) return;
     current->copied.push_back({src.space, dst.space, static_cast<uint64_t>(src.offset + src_offset),
-                               static_cast<uint64_t>(dst.offset + dst_offset), bytes, src_stride, dst_stride, count});
+                               static_cast<uint64_t>(dst.offset + dst_offset), bytes, src_stride, dst_stride,
+                               count});
 }
 
 void Instruction::after(Pipe other, uint32_t clock) {
@@ -346,7 +380,8 @@ void Instruction::after(Pipe other, uint32_t clock) {
 
 uint32_t Instruction::clock() const { return current->count[static_cast<size_t>(pipe_)]; }
 
-bool Instruction::settled(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride) const {
+bool Instruction::settled(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count,
+                          int64_t stride) const {
     if (skipped_ || !current->check) return true;
     const auto p = static_cast<size_t>(pipe_);
     return last_write(*current, tensor, offset, bytes, count, stride, pipe_) <=
@@ -355,17 +390,20 @@ bool Instruction::settled(const Local& tensor, int64_t offset, uint64_t bytes, u
 
 void Instruction::reads(const Global& tensor, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride,
                         const char* role) {
-    if (!skipped_) add(*current, Access::Kind::Read, name_, where_, tensor, offset, bytes, count, stride, role);
+    if (!skipped_)
+        add(*current, Access::Kind::Read, name_, where_, tensor, offset, bytes, count, stride, role);
 }
 
 void Instruction::writes(const Global& tensor, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride,
                          const char* role) {
-    if (!skipped_) add(*current, Access::Kind::Write, name_, where_, tensor, offset, bytes, count, stride, role);
+    if (!skipped_)
+        add(*current, Access::Kind::Write, name_, where_, tensor, offset, bytes, count, stride, role);
 }
 
-void Instruction::updates(const Global& tensor, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride,
-                          const char* role) {
-    if (!skipped_) add(*current, Access::Kind::Update, name_, where_, tensor, offset, bytes, count, stride, role);
+void Instruction::updates(const Global& tensor, int64_t offset, uint64_t bytes, uint32_t count,
+                          int64_t stride, const char* role) {
+    if (!skipped_)
+        add(*current, Access::Kind::Update, name_, where_, tensor, offset, bytes, count, stride, role);
 }
 
 void Instruction::aligned(const Local& tensor, uint32_t bytes, const char* role) {
@@ -388,8 +426,9 @@ void Instruction::lives_in(const Local& tensor, Space space, const char* role) {
 
 void Instruction::takes(bool supported, Dtype dtype, const char* role) {
     if (skipped_ || supported) return;
-    static constexpr const char* names[] = {"int4",  "int8",   "uint8",  "int16",   "uint16",   "int32",  "uint32",
-                                            "int64", "uint64", "float16", "bfloat16", "float32", "float64"};
+    static constexpr const char* names[] = {"int4",     "int8",    "uint8",  "int16",  "uint16",
+                                            "int32",    "uint32",  "int64",  "uint64", "float16",
+                                            "bfloat16", "float32", "float64"};
     current->fail(Kind::Dtype, where_, name_,
                   format("%s: Expected a dtype that the instruction takes on dav-2201, given %s.", role,
                          names[static_cast<int>(dtype)]));
@@ -414,35 +453,37 @@ bool Instruction::issue() {
     ++core.count[p];
     if (core.check) {
         for (const Access& access : core.accesses) {
-            if (access.space == Space::GM) check_global(core, access, pipe_, name_, where_);
-            else check_local(core, access, pipe_, name_, where_);
+            if (access.space == Space::GM)
+                check_global(core, access, pipe_, name_, where_);
+            else
+                check_local(core, access, pipe_, name_, where_);
         }
         const Site site{name_, where_.file, where_.line};
         core.sites[p].push_back(site);
         for (const Access& access : core.accesses) {
-            if (access.space == Space::GM) mark_global(core, access, pipe_, site);
-            else mark_local(core, access, pipe_);
+            if (access.space == Space::GM)
+                mark_global(core, access, pipe_, site);
+            else
+                mark_local(core, access, pipe_);
         }
         if (!core.copied.empty()) mark_copied(core);
     }
-    if (meets_ && work_.path == Path::None) work_.m = work_.repeats;
     core.record(Event::Instruction, pipe_, pipe_, 0, name_, where_, work_);
     return core.move;
 }
 
-// --- The scalar unit ----------------------------------------------------------------------------------------
+// --- The scalar unit
+// ----------------------------------------------------------------------------------------
 
 namespace {
 
-// On a vector core the compiler makes the scalar unit wait for what it needs from UB, and later instructions of
-// other pipes for what it wrote there.
+// On a vector core the compiler makes the scalar unit wait for what it needs from UB, and later instructions
+// of other pipes for what it wrote there.
 void synchronise(Core& core, uint32_t low, uint32_t high, bool writes, Where where) {
     constexpr auto s = static_cast<size_t>(Pipe::S);
     for (const Pipe pipe : {Pipe::V, Pipe::MTE2, Pipe::MTE3}) {
         const auto p = static_cast<size_t>(pipe);
-        uint32_t clock = 0;
-        for (const Core::Touch& touch : writes ? core.touched[p] : core.written[p])
-            if (touch.low < high && touch.high > low) clock = std::max(clock, touch.clock);
+        const uint32_t clock = (writes ? core.touched[p] : core.written[p]).last(low, high);
         if (clock > core.known[s][p]) {
             core.record(Event::ScalarWait, pipe, Pipe::S, 0, "ScalarWait", where, {});
             for (size_t q = 0; q < pipes; ++q)  // what comes later is issued later
@@ -465,9 +506,12 @@ bool scalar(const Tensor& tensor, uint64_t offset, uint32_t bytes, bool reads, b
                         static_cast<uint32_t>(tensor.offset + offset + bytes), writes, where);
     Instruction instruction(Pipe::S, name, where);
     const auto at = static_cast<int64_t>(offset);
-    if (reads && writes) instruction.updates(tensor, at, bytes, 1, 0, "tensor");
-    else if (reads) instruction.reads(tensor, at, bytes, 1, 0, "tensor");
-    else instruction.writes(tensor, at, bytes, 1, 0, "tensor");
+    if (reads && writes)
+        instruction.updates(tensor, at, bytes, 1, 0, "tensor");
+    else if (reads)
+        instruction.reads(tensor, at, bytes, 1, 0, "tensor");
+    else
+        instruction.writes(tensor, at, bytes, 1, 0, "tensor");
     const bool moves = instruction.issue();
     if (core.kind == CoreKind::Vector)
         for (const Pipe pipe : {Pipe::V, Pipe::MTE2, Pipe::MTE3}) {
@@ -480,21 +524,27 @@ bool scalar(const Tensor& tensor, uint64_t offset, uint32_t bytes, bool reads, b
 }  // namespace
 
 void load(const Local& tensor, uint64_t offset, void* value, uint32_t bytes, Where where) {
-    if (scalar(tensor, offset, bytes, true, false, "GetValue", where)) std::memcpy(value, data(tensor) + offset, bytes);
-    else std::memset(value, 0, bytes);
+    if (scalar(tensor, offset, bytes, true, false, "GetValue", where))
+        std::memcpy(value, data(tensor) + offset, bytes);
+    else
+        std::memset(value, 0, bytes);
 }
 
 void load(const Global& tensor, uint64_t offset, void* value, uint32_t bytes, Where where) {
-    if (scalar(tensor, offset, bytes, true, false, "GetValue", where)) std::memcpy(value, tensor.address + offset, bytes);
-    else std::memset(value, 0, bytes);
+    if (scalar(tensor, offset, bytes, true, false, "GetValue", where))
+        std::memcpy(value, tensor.address + offset, bytes);
+    else
+        std::memset(value, 0, bytes);
 }
 
 void store(const Local& tensor, uint64_t offset, const void* value, uint32_t bytes, Where where) {
-    if (scalar(tensor, offset, bytes, false, true, "SetValue", where)) std::memcpy(data(tensor) + offset, value, bytes);
+    if (scalar(tensor, offset, bytes, false, true, "SetValue", where))
+        std::memcpy(data(tensor) + offset, value, bytes);
 }
 
 void store(const Global& tensor, uint64_t offset, const void* value, uint32_t bytes, Where where) {
-    if (scalar(tensor, offset, bytes, false, true, "SetValue", where)) std::memcpy(tensor.address + offset, value, bytes);
+    if (scalar(tensor, offset, bytes, false, true, "SetValue", where))
+        std::memcpy(tensor.address + offset, value, bytes);
 }
 
 namespace {

@@ -99,8 +99,13 @@ void load_2d(const Local& dst, const Local& src, const Load2d& how, Where where)
     load.require(!how.transpose || size_of(src.dtype) == 2, "ifTranspose takes types of 16 bits only");
     if (how.repeats == 0) return;
     int64_t step = int64_t(how.src_stride) * kFractal * (how.descending ? -1 : 1);
-    load.copies(dst, 0, int64_t(how.dst_gap + 1) * kFractal, src, int64_t(how.start) * kFractal, step, kFractal,
-                how.repeats);
+    int64_t start = int64_t(how.start) * kFractal, dst_step = int64_t(how.dst_gap + 1) * kFractal;
+    if (how.transpose) {
+        load.reads_any(src, start, kFractal, how.repeats, step);
+        load.writes(dst, 0, kFractal, how.repeats, dst_step);
+    } else {
+        load.copies(dst, 0, dst_step, src, start, step, kFractal, how.repeats);
+    }
     Work work = Work::transfer(path_to(dst.space), how.repeats, kFractal);
     work.dtype = uint8_t(src.dtype);
     load.work(work);
@@ -150,8 +155,8 @@ void load_2d_transposed(const Local& dst, const Local& src, const Load2dTranspos
     int64_t step = int64_t(how.src_stride) * fractals * kFractal * (how.descending ? -1 : 1);
     int64_t start = int64_t(how.start) * fractals * kFractal;
     int64_t dst_step = int64_t(how.dst_gap + 1) * kFractal, within = int64_t(how.dst_fractal_gap + 1) * kFractal;
-    for (uint32_t j = 0; j < fractals; ++j)
-        load.copies(dst, j * within, dst_step, src, start + int64_t(j) * kFractal, step, kFractal, how.repeats);
+    load.reads_any(src, start, uint64_t(fractals) * kFractal, how.repeats, step);
+    for (uint32_t j = 0; j < fractals; ++j) load.writes(dst, j * within, kFractal, how.repeats, dst_step);
     Work work = Work::transfer(path_to(dst.space), how.repeats * fractals, kFractal);
     work.dtype = uint8_t(src.dtype);
     load.work(work);

@@ -57,11 +57,11 @@ struct Site {
 
 // Who touched the bytes of one space last, in blocks of 32 bytes.
 struct Shadow {
-    std::vector<uint32_t> initialised;  // a bit for each byte of the block
-    std::vector<uint32_t> written;      // pipe << 28 | clock; 0: never
+    std::vector<uint32_t> initialised;              // a bit for each byte of the block
+    std::vector<uint32_t> written;                  // pipe << 28 | clock; 0: never
     std::array<std::vector<uint32_t>, pipes> read;  // clock of each pipe's last read
     std::array<bool, pipes> was_read{};
-    uint32_t dirty = 0;                 // blocks below this were touched
+    uint32_t dirty = 0;  // blocks below this were touched
     void size(uint32_t bytes);
     void clear();
 };
@@ -162,9 +162,9 @@ struct Buffer {
     int32_t free_event = -1;   // set by FreeTensor, to be waited for by AllocTensor
     int32_t queue_event = -1;  // set by EnQue, to be waited for by DeQue
     Pipe free_from = Pipe::ALL, free_to = Pipe::ALL;
-    bool queued = false;       // belongs to a queue
+    bool queued = false;  // belongs to a queue
     bool alive = true;
-    Where where{};             // of AllocTensor
+    Where where{};  // of AllocTensor
 };
 
 struct Flag {
@@ -186,9 +186,10 @@ struct Core {
     bool check, cost, move;
     Registers registers;
 
-    std::array<uint32_t, pipes> count{};                     // instructions issued
-    std::array<std::array<uint32_t, pipes>, pipes> known{};  // known[p][q]: what of q is over before p goes on
-    std::array<uint32_t, pipes> barrier_at{};                // instructions issued at the last barrier
+    std::array<uint32_t, pipes> count{};  // instructions issued
+    std::array<std::array<uint32_t, pipes>, pipes>
+        known{};                               // known[p][q]: what of q is over before p goes on
+    std::array<uint32_t, pipes> barrier_at{};  // instructions issued at the last barrier
     std::array<std::vector<Site>, pipes> sites;
     std::vector<Access> accesses;
     struct Copied {
@@ -205,17 +206,25 @@ struct Core {
     void* pipe = nullptr;
 
     // The last writes and reads of each pipe in UB, for what the scalar unit must wait for.
-    struct Touch {
-        uint32_t low, high, clock;
+    struct Touched {
+        struct Entry {
+            uint32_t low, high, clock;
+        };
+        static constexpr size_t kept = 8;
+        std::array<Entry, kept> entries{};
+        Entry older{};  // around all those that are not kept
+        uint8_t next = 0;
+
+        void add(uint32_t low, uint32_t high, uint32_t clock, uint32_t over);
+        // The last that touches some bytes, or 0.
+        uint32_t last(uint32_t low, uint32_t high) const;
     };
-    static constexpr int touches = 8;
-    std::array<std::array<Touch, touches>, pipes> written{}, touched{};
-    std::array<uint8_t, pipes> written_next{}, touched_next{};
+    std::array<Touched, pipes> written{}, touched{};
 
     std::vector<GlobalTrace> traces;  // for each buffer of the launch
     // At each signal to other cores: what of each pipe it covers.
     std::vector<std::array<uint32_t, pipes>> segments;
-    std::vector<uint32_t> know;               // of each core, how many of its segments are over for this one
+    std::vector<uint32_t> know;                // of each core, how many of its segments are over for this one
     std::vector<std::vector<uint32_t>> waits;  // `know` after each wait
 
     Log log;
@@ -292,8 +301,8 @@ struct Launch {
     void start_worker();
     bool stuck() const;
     void run_core(int32_t index);
-    void block(Core& core, std::unique_lock<std::mutex>& lock, const char* name, Where where, std::string what,
-               std::function<bool()> ready);
+    void block(Core& core, std::unique_lock<std::mutex>& lock, const char* name, Where where,
+               std::string what, std::function<bool()> ready);
     void report(const Finding& found);
     void check_cores();  // accesses of different cores to the same bytes
 };

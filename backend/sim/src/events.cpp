@@ -10,7 +10,9 @@ namespace {
 std::string event_name(Pipe from, Pipe to) { return format("%s_%s", name_of(from), name_of(to)); }
 
 bool other_kind(const Core& core, Pipe from, Pipe to) {
-    const auto cube_only = [](Pipe pipe) { return pipe == Pipe::M || pipe == Pipe::MTE1 || pipe == Pipe::FIX; };
+    const auto cube_only = [](Pipe pipe) {
+        return pipe == Pipe::M || pipe == Pipe::MTE1 || pipe == Pipe::FIX;
+    };
     if (core.kind == CoreKind::Vector) return cube_only(from) || cube_only(to);
     return from == Pipe::V || to == Pipe::V;
 }
@@ -44,10 +46,11 @@ void set_flag(Pipe from, Pipe to, int32_t id, Where where) {
     Flag& flag = flag_of(core, from, to, id, "SetFlag", where);
     const auto p = static_cast<size_t>(from);
     if (flag.set && core.check)
-        core.fail(Kind::Queue, where, "SetFlag",
-                  format("Expected a WaitFlag for %s, id %d, before it is set again, given a second SetFlag after "
-                         "the one in line %d.",
-                         event_name(from, to).c_str(), id, flag.where.line));
+        core.fail(
+            Kind::Queue, where, "SetFlag",
+            format("Expected a WaitFlag for %s, id %d, before it is set again, given a second SetFlag after "
+                   "the one in line %d.",
+                   event_name(from, to).c_str(), id, flag.where.line));
     flag.set = true;
     flag.where = where;
     flag.clock = core.known[p];
@@ -61,10 +64,12 @@ void wait_flag(Pipe from, Pipe to, int32_t id, Where where) {
     if (!takes_part(core, from, to, "WaitFlag", where)) return;
     Flag& flag = flag_of(core, from, to, id, "WaitFlag", where);
     if (!flag.set)
-        core.fail(Kind::Deadlock, where, "WaitFlag",
-                  format("Expected a SetFlag of %s, id %d, before it is waited for, given none: the core would wait "
-                         "forever.",
-                         event_name(from, to).c_str(), id));
+        core.fail(
+            Kind::Deadlock, where, "WaitFlag",
+            format(
+                "Expected a SetFlag of %s, id %d, before it is waited for, given none: the core would wait "
+                "forever.",
+                event_name(from, to).c_str(), id));
     flag.set = false;
     if (to == Pipe::S) {  // what the scalar unit waits for is over before it issues anything more
         for (auto& known : core.known) join(known, flag.clock);
@@ -80,12 +85,13 @@ void pipe_barrier(Pipe pipe, Where where) {
     if (pipe == Pipe::ALL) {
         for (auto& known : core.known) known = core.count;
     } else if (other_kind(core, pipe, pipe)) {
-        takes_part(core, pipe, pipe, "PipeBarrier", where);
-        return;
+        return;  // nothing of that pipe to wait for
     }
     core.record(Event::PipeBarrier, pipe, pipe, 0, "PipeBarrier", where, {});
-    if (pipe != Pipe::ALL) core.barrier_at[static_cast<size_t>(pipe)] = core.count[static_cast<size_t>(pipe)];
-    else core.barrier_at = core.count;
+    if (pipe != Pipe::ALL)
+        core.barrier_at[static_cast<size_t>(pipe)] = core.count[static_cast<size_t>(pipe)];
+    else
+        core.barrier_at = core.count;
 }
 
 bool barrier_since_last(Pipe pipe) {
@@ -103,7 +109,8 @@ int32_t free_event(Pipe from, Pipe to, bool take, Where where) {
             return id;
         }
     core.fail(Kind::Queue, where, "AllocEventID",
-              format("Expected one of the 8 event ids of %s to be free, given 8 in use.", event_name(from, to).c_str()));
+              format("Expected one of the 8 event ids of %s to be free, given 8 in use.",
+                     event_name(from, to).c_str()));
 }
 
 void release_event(Pipe from, Pipe to, int32_t id, Where where) {
@@ -112,7 +119,8 @@ void release_event(Pipe from, Pipe to, int32_t id, Where where) {
     flag_of(core, from, to, id, "ReleaseEventID", where).taken = false;
 }
 
-// --- Between cores ------------------------------------------------------------------------------------------
+// --- Between cores
+// ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -151,9 +159,11 @@ void core_set(uint8_t mode, Pipe pipe, uint16_t id, Where where) {
     Launch& launch = *core.launch;
     core.poll();
     if (id > 15)
-        core.fail(Kind::Argument, where, "CrossCoreSetFlag", format("Expected a flag id of 0 to 15, given %u.", id));
+        core.fail(Kind::Argument, where, "CrossCoreSetFlag",
+                  format("Expected a flag id of 0 to 15, given %u.", id));
     if (mode > 2)
-        core.fail(Kind::Argument, where, "CrossCoreSetFlag", format("Expected a mode of 0, 1 or 2, given %u.", mode));
+        core.fail(Kind::Argument, where, "CrossCoreSetFlag",
+                  format("Expected a mode of 0, 1 or 2, given %u.", mode));
     Work work;
     work.m = mode;
     core.record(Event::CoreSet, pipe, pipe, id, "CrossCoreSetFlag", where, work);
@@ -167,23 +177,29 @@ void core_set(uint8_t mode, Pipe pipe, uint16_t id, Where where) {
             const int32_t subs = core.kind == CoreKind::Vector && launch.kind == Launch::Kind::Mixed
                                      ? launch.vectors_per_block
                                      : 1;
-            for (int32_t sub = 0; sub < subs; ++sub) setters.push_back(index_of(launch, core.kind, block, sub));
+            for (int32_t sub = 0; sub < subs; ++sub)
+                setters.push_back(index_of(launch, core.kind, block, sub));
         }
         told = setters;
     } else if (mode == 1 || (mode == 2 && core.kind == CoreKind::Vector)) {
         if (launch.kind != Launch::Kind::Mixed && mode == 2)
-            core.fail(Kind::Argument, where, "CrossCoreSetFlag",
-                      "Mode 2 is between a cube core and its vector cores: expected a kernel for both kinds.");
+            core.fail(
+                Kind::Argument, where, "CrossCoreSetFlag",
+                "Mode 2 is between a cube core and its vector cores: expected a kernel for both kinds.");
         const int32_t subs = launch.kind == Launch::Kind::Mixed && core.kind == CoreKind::Vector
                                  ? launch.vectors_per_block
                                  : 1;
-        for (int32_t sub = 0; sub < subs; ++sub) setters.push_back(index_of(launch, core.kind, core.block, sub));
-        if (mode == 1) told = setters;
-        else told.push_back(index_of(launch, CoreKind::Cube, core.block, 0));
+        for (int32_t sub = 0; sub < subs; ++sub)
+            setters.push_back(index_of(launch, core.kind, core.block, sub));
+        if (mode == 1)
+            told = setters;
+        else
+            told.push_back(index_of(launch, CoreKind::Cube, core.block, 0));
     } else {
         if (launch.kind != Launch::Kind::Mixed)
-            core.fail(Kind::Argument, where, "CrossCoreSetFlag",
-                      "Mode 2 is between a cube core and its vector cores: expected a kernel for both kinds.");
+            core.fail(
+                Kind::Argument, where, "CrossCoreSetFlag",
+                "Mode 2 is between a cube core and its vector cores: expected a kernel for both kinds.");
         setters.push_back(core.index);
         for (int32_t sub = 0; sub < launch.vectors_per_block; ++sub)
             told.push_back(index_of(launch, CoreKind::Vector, core.block, sub));
@@ -192,7 +208,8 @@ void core_set(uint8_t mode, Pipe pipe, uint16_t id, Where where) {
     group.arrived.resize(setters.size());
     const auto me = std::find(setters.begin(), setters.end(), core.index) - setters.begin();
     group.arrived[static_cast<size_t>(me)].push_back(token);
-    while (std::all_of(group.arrived.begin(), group.arrived.end(), [](const auto& queue) { return !queue.empty(); })) {
+    while (std::all_of(group.arrived.begin(), group.arrived.end(),
+                       [](const auto& queue) { return !queue.empty(); })) {
         Token all{std::vector<uint32_t>(core.know.size(), 0)};
         for (auto& queue : group.arrived) {
             merge(all.know, queue.front().know);
@@ -202,8 +219,10 @@ void core_set(uint8_t mode, Pipe pipe, uint16_t id, Where where) {
             auto& counter = launch.counters[{other, id}];
             counter.push_back(all);
             if (counter.size() > 15 && core.check)
-                core.fail(Kind::Queue, where, "CrossCoreSetFlag",
-                          format("Expected at most 15 signals of flag %u that are not waited for yet, given 16.", id));
+                core.fail(
+                    Kind::Queue, where, "CrossCoreSetFlag",
+                    format("Expected at most 15 signals of flag %u that are not waited for yet, given 16.",
+                           id));
         }
     }
     launch.changed.notify_all();
@@ -214,7 +233,8 @@ void core_wait(uint8_t, Pipe pipe, uint16_t id, Where where) {
     Launch& launch = *core.launch;
     core.poll();
     if (id > 15)
-        core.fail(Kind::Argument, where, "CrossCoreWaitFlag", format("Expected a flag id of 0 to 15, given %u.", id));
+        core.fail(Kind::Argument, where, "CrossCoreWaitFlag",
+                  format("Expected a flag id of 0 to 15, given %u.", id));
     std::unique_lock lock(launch.mutex);
     auto& counter = launch.counters[{core.index, id}];
     launch.block(core, lock, "CrossCoreWaitFlag", where, format("flag %u in line %d", id, where.line),
@@ -239,10 +259,12 @@ void meet(bool vector_only, int32_t used, Where where) {
                                     ? static_cast<int32_t>(launch.capacities.vector_cores)
                                     : static_cast<int32_t>(launch.capacities.cube_cores);
     if (launch.blocks > chip_blocks && chip_blocks > 0)
-        core.fail(Kind::Deadlock, where, "SyncAll",
-                  format("Expected at most %d blocks, which all run at once, given %d: the first wait for blocks that "
-                         "have not started.",
-                         chip_blocks, launch.blocks));
+        core.fail(
+            Kind::Deadlock, where, "SyncAll",
+            format(
+                "Expected at most %d blocks, which all run at once, given %d: the first wait for blocks that "
+                "have not started.",
+                chip_blocks, launch.blocks));
     const Token token = publish(core, Pipe::ALL);
     for (auto& known : core.known) known = core.count;
     std::unique_lock lock(launch.mutex);
@@ -277,8 +299,7 @@ void soft_sync_all(const Global& memory, const Local& buffer, int32_t used, Wher
     if (core.kind == CoreKind::Cube && core.launch->kind == Launch::Kind::Mixed) return;
     const auto cores = static_cast<uint64_t>(used > 0 ? used : core.launch->cores_of(CoreKind::Vector));
     const GlobalBuffer* found = core.find(memory.address);
-    const uint64_t bytes =
-        found ? found->bytes - static_cast<uint64_t>(memory.address - found->address) : 0;
+    const uint64_t bytes = found ? found->bytes - static_cast<uint64_t>(memory.address - found->address) : 0;
     if (bytes < cores * 32)
         core.fail(Kind::Bounds, where, "SyncAll",
                   format("Expected 32 bytes of global memory for each of the %llu cores, given %llu.",

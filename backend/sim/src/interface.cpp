@@ -1,10 +1,11 @@
 // What Python calls, and the executor: a C interface.
+#include "sim/interface.hpp"
+
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 
 #include "engine.hpp"
-#include "sim/interface.hpp"
 
 namespace {
 
@@ -50,7 +51,8 @@ void prepare(pyasc_sim_run& run, const pyasc_sim_launch& description) {
             std::memcpy(pointer.data(), &argument.address, 8);
             run.values.push_back(std::move(pointer));
             if (argument.bytes)
-                launch.buffers.push_back({static_cast<uint8_t*>(argument.address), argument.bytes, static_cast<int32_t>(i)});
+                launch.buffers.push_back(
+                    {static_cast<uint8_t*>(argument.address), argument.bytes, static_cast<int32_t>(i)});
         } else {
             // Aligned for whatever it holds.
             std::vector<uint8_t> value(argument.bytes);
@@ -82,7 +84,9 @@ pyasc_sim_run* pyasc_sim_start(const pyasc_sim_launch* description) {
 
 int pyasc_sim_wait(pyasc_sim_run* run, uint32_t milliseconds) {
     std::unique_lock lock(run->mutex);
-    return run->changed.wait_for(lock, std::chrono::milliseconds(milliseconds), [&] { return run->done; }) ? 1 : 0;
+    return run->changed.wait_for(lock, std::chrono::milliseconds(milliseconds), [&] { return run->done; })
+               ? 1
+               : 0;
 }
 
 void pyasc_sim_stop(pyasc_sim_run* run) {
@@ -101,7 +105,8 @@ int pyasc_sim_finding(const pyasc_sim_run* run, const char** message, int32_t* l
     *message = finding.message.c_str();
     *line = finding.line;
     *core = finding.core;
-    if (finding.kind == sim::Kind::None && run->launch.failed.load() < 0) return static_cast<int>(sim::Kind::Stopped);
+    if (finding.kind == sim::Kind::None && run->launch.failed.load() < 0)
+        return static_cast<int>(sim::Kind::Stopped);
     return static_cast<int>(finding.kind);
 }
 

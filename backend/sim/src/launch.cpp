@@ -16,8 +16,8 @@ std::unique_ptr<CoreMemory> take_memory(CoreKind kind, const Capacities& capacit
     {
         const std::lock_guard lock(pool_mutex);
         for (auto it = pool.begin(); it != pool.end(); ++it)
-            if ((*it)->kind == kind &&
-                std::equal(std::begin(capacities.bytes), std::end(capacities.bytes), (*it)->capacities.bytes)) {
+            if ((*it)->kind == kind && std::equal(std::begin(capacities.bytes), std::end(capacities.bytes),
+                                                  (*it)->capacities.bytes)) {
                 auto memory = std::move(*it);
                 pool.erase(it);
                 return memory;
@@ -143,8 +143,8 @@ bool Launch::stuck() const {
     return std::none_of(waiting.begin(), waiting.end(), [](const Waiting* other) { return other->ready(); });
 }
 
-void Launch::block(Core& core, std::unique_lock<std::mutex>& lock, const char* name, Where where, std::string what,
-                   std::function<bool()> ready) {
+void Launch::block(Core& core, std::unique_lock<std::mutex>& lock, const char* name, Where where,
+                   std::string what, std::function<bool()> ready) {
     if (ready()) return;
     const Waiting me{&core, std::move(what), std::move(ready)};
     waiting.push_back(&me);
@@ -153,9 +153,7 @@ void Launch::block(Core& core, std::unique_lock<std::mutex>& lock, const char* n
     changed.notify_all();
     const auto stopped = [&] { return failed.load() < core.index; };
     // A finding of another core ends those after it and those that wait for it.
-    changed.wait(lock, [&] {
-        return stopped() || (me.ready() && running < slots) || stuck();
-    });
+    changed.wait(lock, [&] { return stopped() || (me.ready() && running < slots) || stuck(); });
     const bool ready_now = me.ready();
     std::string text;
     if (!ready_now && finding.kind == sim::Kind::None && !stopped()) {

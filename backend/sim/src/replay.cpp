@@ -10,10 +10,12 @@
 #include <array>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <limits>
-#include <map>
 #include <queue>
 #include <tuple>
+
+#include "replay_signals.hpp"
 
 namespace sim::replay {
 
@@ -29,15 +31,6 @@ bool writes_memory(Path path) {
 }
 
 }  // namespace
-
-struct CoreInput {
-    const Record* records;
-    int64_t count;
-    int32_t kind;  // 0 vector, 1 cube
-    int32_t block;
-    double* starts;  // of each instruction, or null
-    double* ends;
-};
 
 struct CoreOutput {
     double begin, end;
@@ -61,89 +54,6 @@ struct Start {
         return std::tie(time, core, pipe) > std::tie(other.time, other.core, other.pipe);
     }
 };
-
-// Signals between cores.
-class Signals {
-  public:
-    explicit Signals(const std::vector<CoreInput>& cores) : cores_(cores) {}
-    void set(int32_t core, uint32_t mode, uint8_t id, double time);
-    // The time of the next signal for a core, or infinity.
-    double take(int32_t core, uint8_t id);
-    // Arrives at a barrier; the generation to ask `released` for.
-    size_t arrive(int32_t core, bool all, double time);
-    double released(int32_t core, bool all, size_t generation) const;
-    bool changed = false;
-
-  private:
-    struct Group {
-        std::map<int32_t, std::deque<double>> arrived;
-    };
-    const std::vector<CoreInput>& cores_;
-    std::map<std::pair<int32_t, uint8_t>, std::deque<double>> for_core_;
-    std::map<uint8_t, std::deque<double>> through_memory_;
-    std::map<std::array<int32_t, 4>, Group> groups_;
-    struct Barrier {
-        size_t members = 0;
-        std::vector<std::vector<double>> arrived;  // by generation
-    };
-    mutable std::array<Barrier, 3> barriers_;
-    std::map<std::pair<int32_t, int32_t>, size_t> generation_;
-};
-
-void Signals::set(int32_t core, uint32_t mode, uint8_t id, double time) {
-    changed = true;
-    if (mode == 3) {
-        through_memory_[id].push_back(time);
-        return;
-    }
-    const CoreInput& from = cores_[static_cast<size_t>(core)];
-    std::vector<int32_t> setters, told;
-    for (int32_t other = 0; other < static_cast<int32_t>(cores_.size()); ++other) {
-        const CoreInput& to = cores_[static_cast<size_t>(other)];
-        const bool same_block = mode == 0 || to.block == from.block;
-        if (same_block && to.kind == from.kind) setters.push_back(other);
-        if (same_block && (mode == 2 ? to.kind != from.kind : to.kind == from.kind)) told.push_back(other);
-    }
-    Group& group = groups_[{static_cast<int32_t>(mode), from.kind, mode == 0 ? 0 : from.block, id}];
-    group.arrived[core].push_back(time);
-    if (group.arrived.size() < setters.size()) return;
-    for (const auto& [who, times] : group.arrived)
-        if (times.empty()) return;
-    double latest = 0;
-    for (auto& [who, times] : group.arrived) {
-        latest = std::max(latest, times.front());
-        times.pop_front();
-    }
-    for (const int32_t other : told) for_core_[{other, id}].push_back(latest);
-}
-
-double Signals::take(int32_t core, uint8_t id) {
-    auto& times = for_core_[{core, id}];
-    auto& memory = through_memory_[id];
-    auto& from = times.empty() ? memory : times;
-    if (from.empty()) return never;
-    const double time = from.front();
-    from.pop_front();
-    return time;
-}
-
-size_t Signals::arrive(int32_t core, bool all, double time) {
-    const int32_t which = all ? 2 : cores_[static_cast<size_t>(core)].kind;
-    Barrier& barrier = barriers_[static_cast<size_t>(which)];
-    if (!barrier.members)
-        for (const CoreInput& other : cores_) barrier.members += all || other.kind == which;
-    const size_t generation = generation_[{core, which}]++;
-    if (barrier.arrived.size() <= generation) barrier.arrived.resize(generation + 1);
-    barrier.arrived[generation].push_back(time);
-    changed = true;
-    return generation;
-}
-
-double Signals::released(int32_t core, bool all, size_t generation) const {
-    const Barrier& barrier = barriers_[static_cast<size_t>(all ? 2 : cores_[static_cast<size_t>(core)].kind)];
-    const auto& arrived = barrier.arrived[generation];
-    return arrived.size() < barrier.members ? never : *std::max_element(arrived.begin(), arrived.end());
-}
 
 using Starts = std::priority_queue<Start, std::vector<Start>, std::greater<>>;
 
@@ -525,15 +435,15 @@ Totals run(const Parameters& parameters, const std::vector<InstructionCost>& cos
                            outputs[i]);
     // Blocks that are more than the chip's cores wait for one to be free.
     std::array<std::vector<size_t>, 2> waiting;
+    std::vector<size_t> first;
     std::array<size_t, 2> begun{0, 0};
-    size_t order = 0;
     for (size_t i = 0; i < inputs.size(); ++i) {
         const auto kind = static_cast<size_t>(inputs[i].kind);
-        if (begun[kind]++ < static_cast<size_t>(parameters.cores[kind]))
-            cores[i].begin(parameters.launch + parameters.launch_core * static_cast<double>(order++));
-        else
-            waiting[kind].push_back(i);
+        const bool free = begun[kind]++ < static_cast<size_t>(parameters.cores[kind]);
+        (free ? first : waiting[kind]).push_back(i);
     }
+    for (const size_t i : first)
+        cores[i].begin(parameters.launch + parameters.launch_core * static_cast<double>(first.size() - 1));
     std::array<size_t, 2> taken{0, 0};
     std::vector<size_t> ready;
     std::vector<bool> counted(cores.size(), false);

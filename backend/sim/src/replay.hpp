@@ -20,7 +20,7 @@ struct Parameters {
     double hbm_rate, l2_rate;           // of one core's reads
     double l2_bytes, line, sector;      // what L2 holds; a line; the least that is read of one
     double backlog;                     // bytes written back that may wait for HBM
-    double launch, launch_core, start;  // before the first core, from one to the next, in each core
+    double launch, launch_core, start;  // before any core begins, more for each core, and in each
     double queue_depth, sync_all;
     double issue_vector, issue_copy, issue_cube, issue_flag, issue_instruction, issue_bypass,
         wait;  // scalar unit

@@ -1,5 +1,7 @@
 #include "vector_access.hpp"
 
+#include "sim/events.hpp"
+
 #include <cinttypes>
 #include <vector>
 
@@ -207,6 +209,17 @@ void check_overlap(Instruction& instruction, const Access& dst, const Access& sr
 }
 
 Local scratch_space() { return {Space::UB, 11, Dtype::U8, 184 * 1024, 8 * 1024, -1}; }
+
+void synchronise(Pipe from, Pipe to, Where where) {
+    const int32_t id = free_event(from, to, false, where);
+    set_flag(from, to, id, where);
+    wait_flag(from, to, id, where);
+}
+
+uint64_t vector_register(VectorRegister number, Where where) {
+    synchronise(Pipe::V, Pipe::S, where);
+    return cost_only() ? 0 : registers().vector[number];
+}
 
 bool launch(Instruction& instruction, const Extent& extent, uint32_t widest, Dtype dtype) {
     instruction.work(Work::vector(extent.cost_repeats(), widest, static_cast<uint8_t>(dtype)));

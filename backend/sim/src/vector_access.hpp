@@ -157,6 +157,9 @@ Local scratch_space();
 // Elements of a repeat of instructions on elements of up to `bytes` bytes.
 constexpr uint32_t lanes_of(uint32_t bytes) { return 256 / bytes; }
 
+// Lets one pipe wait for what another has done so far, as instructions do that are made of several.
+void synchronise(Pipe from, Pipe to, Where where);
+
 // Logs the instruction's cost and orders it; whether its data is to be moved.
 bool launch(Instruction& instruction, const Extent& extent, uint32_t widest, Dtype dtype);
 

@@ -192,9 +192,7 @@ uint64_t gather_mask(const Call& call, const Local& dst, const Local& src, const
         for (int64_t element = 0; element < per_repeat; ++element)
             if (taken(repeat, element)) std::memcpy(to + kept++ * size, data(src) + at(repeat, element), size);
     registers().vector[reserved_register] = kept;
-    return kept;
+    return vector_register(reserved_register, call.where);
 }
-
-uint64_t gather_mask_count() { return registers().vector[reserved_register]; }
 
 }  // namespace sim

@@ -272,12 +272,6 @@ void reduce_pair(const Call& call, const Local& dst, const Local& src, int32_t d
 
 namespace {
 
-void synchronise(Pipe from, Pipe to, Where where) {
-    const int32_t id = free_event(from, to, false, where);
-    set_flag(from, to, id, where);
-    wait_flag(from, to, id, where);
-}
-
 // The scalar unit writes the result itself: it waits for the vector unit, and what follows waits for it.
 void store_by_scalar(const Local& dst, uint32_t offset, const void* value, uint32_t bytes, Where where) {
     synchronise(Pipe::V, Pipe::S, where);

@@ -10,21 +10,36 @@ namespace AscendC {
 // The positions a queue's one position stands for.
 constexpr TPosition queue_source(TPosition position) {
     switch (position) {
-        case TPosition::A2: return TPosition::A1;
-        case TPosition::B2: return TPosition::B1;
-        case TPosition::C2: return TPosition::C1;
-        case TPosition::C2PIPE2GM: return TPosition::B1;
-        case TPosition::VECOUT: case TPosition::CO1: case TPosition::CO2: return position;
-        case TPosition::SPM: return TPosition::VECOUT;
-        case TPosition::VECCALC: return TPosition::VECCALC;
-        default: return TPosition::GM;
+        case TPosition::A2:
+            return TPosition::A1;
+        case TPosition::B2:
+            return TPosition::B1;
+        case TPosition::C2:
+            return TPosition::C1;
+        case TPosition::C2PIPE2GM:
+            return TPosition::B1;
+        case TPosition::VECOUT:
+        case TPosition::CO1:
+        case TPosition::CO2:
+            return position;
+        case TPosition::SPM:
+            return TPosition::VECOUT;
+        case TPosition::VECCALC:
+            return TPosition::VECCALC;
+        default:
+            return TPosition::GM;
     }
 }
 constexpr TPosition queue_target(TPosition position) {
     switch (position) {
-        case TPosition::VECOUT: case TPosition::CO2: case TPosition::SPM: return TPosition::GM;
-        case TPosition::CO1: return TPosition::CO2;
-        default: return position;
+        case TPosition::VECOUT:
+        case TPosition::CO2:
+        case TPosition::SPM:
+            return TPosition::GM;
+        case TPosition::CO1:
+            return TPosition::CO2;
+        default:
+            return position;
     }
 }
 
@@ -111,7 +126,8 @@ class TQueBind {
 
   private:
     static constexpr PipePair pair_ = queue_pipes(source, target);
-    sim::Queue queue_{static_cast<uint8_t>(memory_position), space_of(memory_position), pair_.from, pair_.to, depth};
+    sim::Queue queue_{static_cast<uint8_t>(memory_position), space_of(memory_position), pair_.from, pair_.to,
+                      depth};
 };
 
 template <TPosition position, int32_t depth, auto mask = 0>
@@ -170,7 +186,8 @@ class TBufPool {
 
     template <class Q>
     bool InitBuffer(Q& queue, uint8_t count, uint32_t bytes, sim::Where where = sim::Where::here()) {
-        queue.queue().own(take(static_cast<uint8_t>(Q::memory_position), space_of(Q::memory_position), count, bytes, where));
+        queue.queue().own(take(static_cast<uint8_t>(Q::memory_position), space_of(Q::memory_position), count,
+                               bytes, where));
         return true;
     }
     template <TPosition of>
@@ -206,8 +223,10 @@ class TBufPool {
     sim::BufferRange take(uint8_t of, sim::Space space, uint8_t count, uint32_t bytes, sim::Where where) {
         const uint32_t all = count * ((bytes + 31U) & ~31U);
         if (used_ + all > size_)
-            sim::fail(sim::Kind::Capacity, where, "[InitBuffer] Expected buffers within the pool's %u bytes, given %u "
-                      "after %u that are taken.", size_, all, used_);
+            sim::fail(sim::Kind::Capacity, where,
+                      "[InitBuffer] Expected buffers within the pool's %u bytes, given %u "
+                      "after %u that are taken.",
+                      size_, all, used_);
         const sim::BufferRange range = sim::allocate_at(of, space, count, address_ + used_, bytes, where);
         used_ += all;
         return range;
@@ -231,8 +250,8 @@ class TPipe {
     }
     template <class Q>
     bool InitBuffer(Q& queue, uint8_t count, uint32_t bytes, sim::Where where = sim::Where::here()) {
-        queue.queue().own(sim::allocate(this, static_cast<uint8_t>(Q::memory_position), space_of(Q::memory_position),
-                                        count, bytes, where));
+        queue.queue().own(sim::allocate(this, static_cast<uint8_t>(Q::memory_position),
+                                        space_of(Q::memory_position), count, bytes, where));
         return true;
     }
     template <TPosition position>

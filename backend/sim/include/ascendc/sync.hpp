@@ -89,7 +89,8 @@ void SetNextTaskStart(sim::Where = sim::Where::here()) {}
 template <bool force = false>
 void WaitPreTaskEnd(sim::Where = sim::Where::here()) {}
 
-// --- State that instructions obey ---------------------------------------------------------------------------
+// --- State that instructions obey
+// ---------------------------------------------------------------------------
 
 template <typename T>
 void SetAtomicAdd(sim::Where = sim::Where::here()) {
@@ -114,7 +115,8 @@ inline void DisableDmaAtomic(sim::Where = sim::Where::here()) { SetAtomicNone();
 template <AtomicDtype type, AtomicOp op>
 void SetStoreAtomicConfig(sim::Where = sim::Where::here()) {
     using sim::Dtype;
-    constexpr Dtype dtypes[] = {Dtype::F32, Dtype::F32, Dtype::F16, Dtype::I16, Dtype::I32, Dtype::I8, Dtype::BF16};
+    constexpr Dtype dtypes[] = {Dtype::F32, Dtype::F32, Dtype::F16, Dtype::I16,
+                                Dtype::I32, Dtype::I8,  Dtype::BF16};
     sim::registers().atomic =
         type == AtomicDtype::ATOMIC_NONE ? sim::Registers::Atomic::None : sim::Registers::Atomic::Add;
     sim::registers().atomic_dtype = dtypes[static_cast<int>(type)];
@@ -126,12 +128,23 @@ inline void GetStoreAtomicConfig(uint16_t& type, uint16_t& op, sim::Where = sim:
     type = 0;
     if (registers.atomic == sim::Registers::Atomic::None) return;
     switch (registers.atomic_dtype) {
-        case Dtype::F32: type = 1; break;
-        case Dtype::F16: type = 2; break;
-        case Dtype::I16: type = 3; break;
-        case Dtype::I32: type = 4; break;
-        case Dtype::I8: type = 5; break;
-        default: type = 6;
+        case Dtype::F32:
+            type = 1;
+            break;
+        case Dtype::F16:
+            type = 2;
+            break;
+        case Dtype::I16:
+            type = 3;
+            break;
+        case Dtype::I32:
+            type = 4;
+            break;
+        case Dtype::I8:
+            type = 5;
+            break;
+        default:
+            type = 6;
     }
 }
 

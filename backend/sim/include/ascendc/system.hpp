@@ -43,11 +43,13 @@ void printf(const char* format, Arguments... arguments) {
 }
 
 template <typename T>
-void DumpTensor(const LocalTensor<T>& tensor, uint32_t tag, uint32_t count, sim::Where where = sim::Where::here()) {
+void DumpTensor(const LocalTensor<T>& tensor, uint32_t tag, uint32_t count,
+                sim::Where where = sim::Where::here()) {
     sim::dump(tensor.ref(), tag, count, where);
 }
 template <typename T>
-void DumpTensor(const GlobalTensor<T>& tensor, uint32_t tag, uint32_t count, sim::Where where = sim::Where::here()) {
+void DumpTensor(const GlobalTensor<T>& tensor, uint32_t tag, uint32_t count,
+                sim::Where where = sim::Where::here()) {
     sim::dump(tensor.ref(), tag, count, where);
 }
 template <typename Tensor>
@@ -61,7 +63,8 @@ inline void PrintTimeStamp(uint32_t) {}
 inline void MetricsProfStart() {}
 inline void MetricsProfStop() {}
 
-// --- The scalar unit's own operations -----------------------------------------------------------------------
+// --- The scalar unit's own operations
+// -----------------------------------------------------------------------
 
 // Counts the bits of a value that are 0 or 1.
 template <int bit>
@@ -82,11 +85,16 @@ To ScalarCast(From value) {
     const auto wide = static_cast<double>(value);
     if constexpr (std::is_integral_v<To>) {
         switch (mode) {
-            case RoundMode::CAST_FLOOR: return static_cast<To>(__builtin_floor(wide));
-            case RoundMode::CAST_CEIL: return static_cast<To>(__builtin_ceil(wide));
-            case RoundMode::CAST_ROUND: return static_cast<To>(__builtin_round(wide));
-            case RoundMode::CAST_TRUNC: return static_cast<To>(__builtin_trunc(wide));
-            default: return static_cast<To>(__builtin_nearbyint(wide));
+            case RoundMode::CAST_FLOOR:
+                return static_cast<To>(__builtin_floor(wide));
+            case RoundMode::CAST_CEIL:
+                return static_cast<To>(__builtin_ceil(wide));
+            case RoundMode::CAST_ROUND:
+                return static_cast<To>(__builtin_round(wide));
+            case RoundMode::CAST_TRUNC:
+                return static_cast<To>(__builtin_trunc(wide));
+            default:
+                return static_cast<To>(__builtin_nearbyint(wide));
         }
     } else if constexpr (std::is_same_v<To, half>) {
         return half(sim::odd_float(wide));
@@ -100,9 +108,9 @@ inline bfloat16_t ToBfloat16(float value) { return bfloat16_t(value); }
 }  // namespace AscendC
 
 #ifndef ascendc_assert
-#define ascendc_assert(condition, ...)                                                              \
-    do {                                                                                            \
-        if (!(condition)) ::sim::fail(::sim::Where::here(), "Expected %s.", #condition);           \
+#define ascendc_assert(condition, ...)                                                   \
+    do {                                                                                 \
+        if (!(condition)) ::sim::fail(::sim::Where::here(), "Expected %s.", #condition); \
     } while (0)
 #endif
 #ifndef ASCENDC_ASSERT

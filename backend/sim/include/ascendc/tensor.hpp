@@ -35,8 +35,8 @@ class LocalTensor {
         : local_(sim::place(static_cast<uint8_t>(position), space_of(position), address, bytes_of<T>(count),
                             dtype_of<T>(), where)) {}
     explicit LocalTensor(uint32_t address, sim::Where where = sim::Where::here())
-        : local_(sim::place(static_cast<uint8_t>(TPosition::VECCALC), sim::Space::UB, address, 0, dtype_of<T>(),
-                            where)) {}
+        : local_(sim::place(static_cast<uint8_t>(TPosition::VECCALC), sim::Space::UB, address, 0,
+                            dtype_of<T>(), where)) {}
 
     sim::Local ref() const { return local_; }
 
@@ -72,13 +72,12 @@ class LocalTensor {
     }
 
     // The host's address: only to be handed on.
-    T* GetPhyAddr(uint32_t offset = 0) const {
-        return reinterpret_cast<T*>(sim::data(local_)) + offset;
-    }
+    T* GetPhyAddr(uint32_t offset = 0) const { return reinterpret_cast<T*>(sim::data(local_)) + offset; }
 
     int32_t GetPosition() const { return local_.position; }
     uint32_t GetSize() const {
-        return std::is_same_v<T, int4b_t> ? local_.bytes * 2 : local_.bytes / static_cast<uint32_t>(sizeof(T));
+        return std::is_same_v<T, int4b_t> ? local_.bytes * 2
+                                          : local_.bytes / static_cast<uint32_t>(sizeof(T));
     }
     uint32_t GetLength() const { return local_.bytes; }
     void SetSize(uint32_t count) { local_.bytes = static_cast<uint32_t>(bytes_of<T>(count)); }
@@ -124,8 +123,10 @@ class GlobalTensor {
 
     GlobalTensor operator[](uint64_t offset) const {
         GlobalTensor result = *this;
-        if constexpr (std::is_same_v<T, int4b_t>) result.address_ = address_ + offset / 2;
-        else result.address_ = address_ + offset;
+        if constexpr (std::is_same_v<T, int4b_t>)
+            result.address_ = address_ + offset / 2;
+        else
+            result.address_ = address_ + offset;
         // Past the end nothing is left; 0 would mean that there is no end.
         result.bufferSize_ = offset < bufferSize_ ? bufferSize_ - offset : 0;
         if (bounded_ && result.bufferSize_ == 0) result.bounded_ = false;
@@ -141,7 +142,8 @@ class GlobalTensor {
         sim::store(ref(), index * sizeof(T), &value, sizeof(T), where);
     }
     T& operator()(uint64_t index) const {
-        return *reinterpret_cast<T*>(sim::scalar_reference(ref(), index * sizeof(T), sizeof(T), sim::Where::here()));
+        return *reinterpret_cast<T*>(
+            sim::scalar_reference(ref(), index * sizeof(T), sizeof(T), sim::Where::here()));
     }
 
     const T* GetPhyAddr() const { return address_; }

@@ -153,17 +153,16 @@ struct Wider {
 };
 
 template <typename A, typename B>
-using Mixed =
-    std::enable_if_t<(is_narrow<A>::value && (std::is_same_v<A, B> || std::is_arithmetic_v<B>)) ||
-                         (is_narrow<B>::value && std::is_arithmetic_v<A>),
-                     typename Wider<A, B>::type>;
+using Mixed = std::enable_if_t<(is_narrow<A>::value && (std::is_same_v<A, B> || std::is_arithmetic_v<B>)) ||
+                                   (is_narrow<B>::value && std::is_arithmetic_v<A>),
+                               typename Wider<A, B>::type>;
 
-#define SIM_ARITHMETIC(op)                                                                    \
-    template <typename A, typename B>                                                         \
-    inline Mixed<A, B> operator op(const A& a, const B& b) {                                  \
-        using Result = Mixed<A, B>;                                                           \
-        using Wide = std::conditional_t<std::is_same_v<Result, double>, double, float>;       \
-        return Result(static_cast<Wide>(a) op static_cast<Wide>(b));                          \
+#define SIM_ARITHMETIC(op)                                                              \
+    template <typename A, typename B>                                                   \
+    inline Mixed<A, B> operator op(const A& a, const B& b) {                            \
+        using Result = Mixed<A, B>;                                                     \
+        using Wide = std::conditional_t<std::is_same_v<Result, double>, double, float>; \
+        return Result(static_cast<Wide>(a) op static_cast<Wide>(b));                    \
     }
 SIM_ARITHMETIC(+)
 SIM_ARITHMETIC(-)
@@ -171,10 +170,10 @@ SIM_ARITHMETIC(*)
 SIM_ARITHMETIC(/)
 #undef SIM_ARITHMETIC
 
-#define SIM_COMPARISON(op)                                                                    \
-    template <typename A, typename B, typename = Mixed<A, B>>                                 \
-    inline bool operator op(const A& a, const B& b) {                                         \
-        return static_cast<double>(a) op static_cast<double>(b);                              \
+#define SIM_COMPARISON(op)                                       \
+    template <typename A, typename B, typename = Mixed<A, B>>    \
+    inline bool operator op(const A& a, const B& b) {            \
+        return static_cast<double>(a) op static_cast<double>(b); \
     }
 SIM_COMPARISON(==)
 SIM_COMPARISON(!=)
@@ -190,9 +189,28 @@ using half = sim::Narrow<sim::float_to_half, sim::half_to_float>;
 using bfloat16_t = sim::Narrow<sim::float_to_bfloat16, sim::bfloat16_to_float>;
 using float16_t = half;
 
-enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_ALL, PIPE_MTE4, PIPE_MTE5, PIPE_V2, PIPE_FIX };
+enum pipe_t {
+    PIPE_S,
+    PIPE_V,
+    PIPE_M,
+    PIPE_MTE1,
+    PIPE_MTE2,
+    PIPE_MTE3,
+    PIPE_ALL,
+    PIPE_MTE4,
+    PIPE_MTE5,
+    PIPE_V2,
+    PIPE_FIX
+};
 enum event_t : int32_t {
-    EVENT_ID0, EVENT_ID1, EVENT_ID2, EVENT_ID3, EVENT_ID4, EVENT_ID5, EVENT_ID6, EVENT_ID7
+    EVENT_ID0,
+    EVENT_ID1,
+    EVENT_ID2,
+    EVENT_ID3,
+    EVENT_ID4,
+    EVENT_ID5,
+    EVENT_ID6,
+    EVENT_ID7
 };
 enum mem_dsb_t { DSB_ALL, DSB_DDR, DSB_UB, DSB_SEQ };
 enum cache_line_t { SINGLE_CACHE_LINE, ENTIRE_DATA_CACHE };
@@ -210,37 +228,111 @@ struct int4b_t {  // two to a byte
 };
 
 enum class TPosition : uint8_t {
-    GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM = VECCALC, SPM, SHM = SPM, TSCM, C2PIPE2GM,
-    C2PIPE2LOCAL, MAX
+    GM,
+    A1,
+    A2,
+    B1,
+    B2,
+    C1,
+    C2,
+    CO1,
+    CO2,
+    VECIN,
+    VECOUT,
+    VECCALC,
+    LCM = VECCALC,
+    SPM,
+    SHM = SPM,
+    TSCM,
+    C2PIPE2GM,
+    C2PIPE2LOCAL,
+    MAX
 };
 using QuePosition = TPosition;
 
 enum class Hardware : uint8_t { GM, UB, L1, L0A, L0B, L0C, BIAS, FIXBUF, MAX };
 
 enum class HardEvent : uint8_t {
-    MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, MTE2_V, V_MTE2, MTE3_V, V_MTE3, M_V, V_M, V_V, MTE3_MTE1, MTE1_MTE3, MTE1_V,
-    MTE2_M, M_MTE2, V_MTE1, M_FIX, FIX_M, MTE3_MTE2, MTE2_MTE3, S_V, V_S, S_MTE2, MTE2_S, S_MTE3, MTE3_S, MTE2_FIX,
-    FIX_MTE2, FIX_S, M_S, FIX_MTE3, MTE1_FIX, FIX_MTE1, FIX_FIX, MAX
+    MTE2_MTE1,
+    MTE1_MTE2,
+    MTE1_M,
+    M_MTE1,
+    MTE2_V,
+    V_MTE2,
+    MTE3_V,
+    V_MTE3,
+    M_V,
+    V_M,
+    V_V,
+    MTE3_MTE1,
+    MTE1_MTE3,
+    MTE1_V,
+    MTE2_M,
+    M_MTE2,
+    V_MTE1,
+    M_FIX,
+    FIX_M,
+    MTE3_MTE2,
+    MTE2_MTE3,
+    S_V,
+    V_S,
+    S_MTE2,
+    MTE2_S,
+    S_MTE3,
+    MTE3_S,
+    MTE2_FIX,
+    FIX_MTE2,
+    FIX_S,
+    M_S,
+    FIX_MTE3,
+    MTE1_FIX,
+    FIX_MTE1,
+    FIX_FIX,
+    MAX
 };
 
 enum class RoundMode : uint8_t {
-    CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD, CAST_HYBRID
+    CAST_NONE,
+    CAST_RINT,
+    CAST_FLOOR,
+    CAST_CEIL,
+    CAST_ROUND,
+    CAST_TRUNC,
+    CAST_ODD,
+    CAST_HYBRID
 };
 enum class CMPMODE : uint8_t { LT, GT, EQ, LE, GE, NE };
 enum class SELMODE : uint8_t { VSEL_CMPMASK_SPR, VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
 enum class MaskMode : uint8_t { NORMAL, COUNTER };
-enum class CacheMode : uint8_t { CACHE_MODE_DISABLE, CACHE_MODE_NORMAL, CACHE_MODE_LAST, CACHE_MODE_PERSISTENT };
+enum class CacheMode : uint8_t {
+    CACHE_MODE_DISABLE,
+    CACHE_MODE_NORMAL,
+    CACHE_MODE_LAST,
+    CACHE_MODE_PERSISTENT
+};
 enum class CacheRwMode : uint8_t { READ = 1, WRITE = 2, RW = 3 };
 enum class CacheLine : uint64_t { SINGLE_CACHE_LINE, ENTIRE_DATA_CACHE };
 enum class DcciDst : uint64_t { CACHELINE_ALL, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
 enum class ReduceOrder : uint8_t { ORDER_VALUE_INDEX, ORDER_INDEX_VALUE, ORDER_ONLY_VALUE, ORDER_ONLY_INDEX };
 enum class MemDsbT : uint8_t { ALL, DDR, UB, SEQ };
 enum class DataFormat : uint8_t { ND, NZ, NCHW, NC1HWC0, NHWC, NCDHW, NDC1HWC0, FRACTAL_Z_3D };
-enum class AtomicDtype : uint8_t { ATOMIC_NONE, ATOMIC_F32, ATOMIC_F16, ATOMIC_S16, ATOMIC_S32, ATOMIC_S8, ATOMIC_BF16 };
+enum class AtomicDtype : uint8_t {
+    ATOMIC_NONE,
+    ATOMIC_F32,
+    ATOMIC_F16,
+    ATOMIC_S16,
+    ATOMIC_S32,
+    ATOMIC_S8,
+    ATOMIC_BF16
+};
 enum class AtomicOp : uint8_t { ATOMIC_SUM };
 enum KernelMetaType : uint8_t {
-    KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIV_1_0, KERNEL_TYPE_MIX_AIC_1_0,
-    KERNEL_TYPE_MIX_AIC_1_1, KERNEL_TYPE_MIX_AIC_1_2
+    KERNEL_TYPE_AIV_ONLY,
+    KERNEL_TYPE_AIC_ONLY,
+    KERNEL_TYPE_MIX_AIV_1_0,
+    KERNEL_TYPE_MIX_AIC_1_0,
+    KERNEL_TYPE_MIX_AIC_1_1,
+    KERNEL_TYPE_MIX_AIC_1_2
 };
 
 constexpr uint32_t ONE_BLK_SIZE = 32;
@@ -287,76 +379,127 @@ inline constexpr bool always_false = false;
 template <typename T>
 constexpr sim::Dtype dtype_of() {
     using sim::Dtype;
-    if constexpr (std::is_same_v<T, half>) return Dtype::F16;
-    else if constexpr (std::is_same_v<T, bfloat16_t>) return Dtype::BF16;
-    else if constexpr (std::is_same_v<T, float>) return Dtype::F32;
-    else if constexpr (std::is_same_v<T, double>) return Dtype::F64;
-    else if constexpr (std::is_same_v<T, int4b_t>) return Dtype::I4;
-    else if constexpr (std::is_same_v<T, bool>) return Dtype::U8;
+    if constexpr (std::is_same_v<T, half>)
+        return Dtype::F16;
+    else if constexpr (std::is_same_v<T, bfloat16_t>)
+        return Dtype::BF16;
+    else if constexpr (std::is_same_v<T, float>)
+        return Dtype::F32;
+    else if constexpr (std::is_same_v<T, double>)
+        return Dtype::F64;
+    else if constexpr (std::is_same_v<T, int4b_t>)
+        return Dtype::I4;
+    else if constexpr (std::is_same_v<T, bool>)
+        return Dtype::U8;
     else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
-        return sizeof(T) == 1 ? Dtype::I8 : sizeof(T) == 2 ? Dtype::I16 : sizeof(T) == 4 ? Dtype::I32 : Dtype::I64;
+        return sizeof(T) == 1   ? Dtype::I8
+               : sizeof(T) == 2 ? Dtype::I16
+               : sizeof(T) == 4 ? Dtype::I32
+                                : Dtype::I64;
     else if constexpr (std::is_integral_v<T>)
-        return sizeof(T) == 1 ? Dtype::U8 : sizeof(T) == 2 ? Dtype::U16 : sizeof(T) == 4 ? Dtype::U32 : Dtype::U64;
-    else static_assert(always_false<T>, "not the type of a tensor's elements");
+        return sizeof(T) == 1   ? Dtype::U8
+               : sizeof(T) == 2 ? Dtype::U16
+               : sizeof(T) == 4 ? Dtype::U32
+                                : Dtype::U64;
+    else
+        static_assert(always_false<T>, "not the type of a tensor's elements");
 }
 
 // Bytes of `count` elements.
 template <typename T>
 constexpr uint64_t bytes_of(uint64_t count) {
-    if constexpr (std::is_same_v<T, int4b_t>) return (count + 1) / 2;
-    else return count * sizeof(T);
+    if constexpr (std::is_same_v<T, int4b_t>)
+        return (count + 1) / 2;
+    else
+        return count * sizeof(T);
 }
 
 constexpr sim::Space space_of(TPosition position) {
     switch (position) {
-        case TPosition::GM: return sim::Space::GM;
-        case TPosition::A1: case TPosition::B1: case TPosition::C1: case TPosition::TSCM: case TPosition::SPM:
+        case TPosition::GM:
+            return sim::Space::GM;
+        case TPosition::A1:
+        case TPosition::B1:
+        case TPosition::C1:
+        case TPosition::TSCM:
+        case TPosition::SPM:
             return sim::Space::L1;
-        case TPosition::A2: return sim::Space::L0A;
-        case TPosition::B2: return sim::Space::L0B;
-        case TPosition::CO1: return sim::Space::L0C;
-        case TPosition::C2: return sim::Space::BT;
-        case TPosition::C2PIPE2GM: case TPosition::C2PIPE2LOCAL: return sim::Space::FB;
-        default: return sim::Space::UB;
+        case TPosition::A2:
+            return sim::Space::L0A;
+        case TPosition::B2:
+            return sim::Space::L0B;
+        case TPosition::CO1:
+            return sim::Space::L0C;
+        case TPosition::C2:
+            return sim::Space::BT;
+        case TPosition::C2PIPE2GM:
+        case TPosition::C2PIPE2LOCAL:
+            return sim::Space::FB;
+        default:
+            return sim::Space::UB;
     }
 }
 
 constexpr Hardware GetPhyType(TPosition position) {
     switch (space_of(position)) {
-        case sim::Space::GM: return Hardware::GM;
-        case sim::Space::L1: return Hardware::L1;
-        case sim::Space::L0A: return Hardware::L0A;
-        case sim::Space::L0B: return Hardware::L0B;
-        case sim::Space::L0C: return Hardware::L0C;
-        case sim::Space::BT: return Hardware::BIAS;
-        case sim::Space::FB: return Hardware::FIXBUF;
-        default: return Hardware::UB;
+        case sim::Space::GM:
+            return Hardware::GM;
+        case sim::Space::L1:
+            return Hardware::L1;
+        case sim::Space::L0A:
+            return Hardware::L0A;
+        case sim::Space::L0B:
+            return Hardware::L0B;
+        case sim::Space::L0C:
+            return Hardware::L0C;
+        case sim::Space::BT:
+            return Hardware::BIAS;
+        case sim::Space::FB:
+            return Hardware::FIXBUF;
+        default:
+            return Hardware::UB;
     }
 }
 
 constexpr TPosition default_position(Hardware hardware) {
     switch (hardware) {
-        case Hardware::L1: return TPosition::A1;
-        case Hardware::L0A: return TPosition::A2;
-        case Hardware::L0B: return TPosition::B2;
-        case Hardware::L0C: return TPosition::CO1;
-        case Hardware::BIAS: return TPosition::C2;
-        case Hardware::FIXBUF: return TPosition::C2PIPE2GM;
-        case Hardware::GM: return TPosition::GM;
-        default: return TPosition::VECCALC;
+        case Hardware::L1:
+            return TPosition::A1;
+        case Hardware::L0A:
+            return TPosition::A2;
+        case Hardware::L0B:
+            return TPosition::B2;
+        case Hardware::L0C:
+            return TPosition::CO1;
+        case Hardware::BIAS:
+            return TPosition::C2;
+        case Hardware::FIXBUF:
+            return TPosition::C2PIPE2GM;
+        case Hardware::GM:
+            return TPosition::GM;
+        default:
+            return TPosition::VECCALC;
     }
 }
 
 constexpr sim::Pipe pipe_of(pipe_t pipe) {
     switch (pipe) {
-        case PIPE_S: return sim::Pipe::S;
-        case PIPE_V: return sim::Pipe::V;
-        case PIPE_M: return sim::Pipe::M;
-        case PIPE_MTE1: return sim::Pipe::MTE1;
-        case PIPE_MTE2: return sim::Pipe::MTE2;
-        case PIPE_MTE3: return sim::Pipe::MTE3;
-        case PIPE_FIX: return sim::Pipe::FIX;
-        default: return sim::Pipe::ALL;
+        case PIPE_S:
+            return sim::Pipe::S;
+        case PIPE_V:
+            return sim::Pipe::V;
+        case PIPE_M:
+            return sim::Pipe::M;
+        case PIPE_MTE1:
+            return sim::Pipe::MTE1;
+        case PIPE_MTE2:
+            return sim::Pipe::MTE2;
+        case PIPE_MTE3:
+            return sim::Pipe::MTE3;
+        case PIPE_FIX:
+            return sim::Pipe::FIX;
+        default:
+            return sim::Pipe::ALL;
     }
 }
 
@@ -368,14 +511,14 @@ constexpr PipePair pipes_of(HardEvent event) {
     using sim::Pipe;
     constexpr PipePair table[] = {
         {Pipe::MTE2, Pipe::MTE1}, {Pipe::MTE1, Pipe::MTE2}, {Pipe::MTE1, Pipe::M}, {Pipe::M, Pipe::MTE1},
-        {Pipe::MTE2, Pipe::V}, {Pipe::V, Pipe::MTE2}, {Pipe::MTE3, Pipe::V}, {Pipe::V, Pipe::MTE3},
-        {Pipe::M, Pipe::V}, {Pipe::V, Pipe::M}, {Pipe::V, Pipe::V}, {Pipe::MTE3, Pipe::MTE1},
-        {Pipe::MTE1, Pipe::MTE3}, {Pipe::MTE1, Pipe::V}, {Pipe::MTE2, Pipe::M}, {Pipe::M, Pipe::MTE2},
-        {Pipe::V, Pipe::MTE1}, {Pipe::M, Pipe::FIX}, {Pipe::FIX, Pipe::M}, {Pipe::MTE3, Pipe::MTE2},
-        {Pipe::MTE2, Pipe::MTE3}, {Pipe::S, Pipe::V}, {Pipe::V, Pipe::S}, {Pipe::S, Pipe::MTE2},
-        {Pipe::MTE2, Pipe::S}, {Pipe::S, Pipe::MTE3}, {Pipe::MTE3, Pipe::S}, {Pipe::MTE2, Pipe::FIX},
-        {Pipe::FIX, Pipe::MTE2}, {Pipe::FIX, Pipe::S}, {Pipe::M, Pipe::S}, {Pipe::FIX, Pipe::MTE3},
-        {Pipe::MTE1, Pipe::FIX}, {Pipe::FIX, Pipe::MTE1}, {Pipe::FIX, Pipe::FIX}};
+        {Pipe::MTE2, Pipe::V},    {Pipe::V, Pipe::MTE2},    {Pipe::MTE3, Pipe::V}, {Pipe::V, Pipe::MTE3},
+        {Pipe::M, Pipe::V},       {Pipe::V, Pipe::M},       {Pipe::V, Pipe::V},    {Pipe::MTE3, Pipe::MTE1},
+        {Pipe::MTE1, Pipe::MTE3}, {Pipe::MTE1, Pipe::V},    {Pipe::MTE2, Pipe::M}, {Pipe::M, Pipe::MTE2},
+        {Pipe::V, Pipe::MTE1},    {Pipe::M, Pipe::FIX},     {Pipe::FIX, Pipe::M},  {Pipe::MTE3, Pipe::MTE2},
+        {Pipe::MTE2, Pipe::MTE3}, {Pipe::S, Pipe::V},       {Pipe::V, Pipe::S},    {Pipe::S, Pipe::MTE2},
+        {Pipe::MTE2, Pipe::S},    {Pipe::S, Pipe::MTE3},    {Pipe::MTE3, Pipe::S}, {Pipe::MTE2, Pipe::FIX},
+        {Pipe::FIX, Pipe::MTE2},  {Pipe::FIX, Pipe::S},     {Pipe::M, Pipe::S},    {Pipe::FIX, Pipe::MTE3},
+        {Pipe::MTE1, Pipe::FIX},  {Pipe::FIX, Pipe::MTE1},  {Pipe::FIX, Pipe::FIX}};
     return table[static_cast<int>(event)];
 }
 

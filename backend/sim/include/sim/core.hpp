@@ -1,7 +1,7 @@
 // The simulated core as instructions see it: memories, pipes, checks and the log that is costed.
 //
-// Everything in ascendc/ is a thin, typed shell over functions of this library: a shell turns its tensors into
-// Local and Global and calls code that was compiled once. A kernel therefore compiles in a fraction of a
+// Everything in ascendc/ is a thin, typed shell over functions of this library: a shell turns its tensors
+// into Local and Global and calls code that was compiled once. A kernel therefore compiles in a fraction of a
 // second.
 //
 // The scalar unit runs the kernel's C++ as it stands. An instruction is carried out when it is issued, in
@@ -26,10 +26,21 @@ enum class Dtype : uint8_t { I4, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16
 
 constexpr uint32_t size_of(Dtype dtype) {  // of int4, two to a byte: 1
     switch (dtype) {
-        case Dtype::I4: case Dtype::I8: case Dtype::U8: return 1;
-        case Dtype::I16: case Dtype::U16: case Dtype::F16: case Dtype::BF16: return 2;
-        case Dtype::I32: case Dtype::U32: case Dtype::F32: return 4;
-        default: return 8;
+        case Dtype::I4:
+        case Dtype::I8:
+        case Dtype::U8:
+            return 1;
+        case Dtype::I16:
+        case Dtype::U16:
+        case Dtype::F16:
+        case Dtype::BF16:
+            return 2;
+        case Dtype::I32:
+        case Dtype::U32:
+        case Dtype::F32:
+            return 4;
+        default:
+            return 8;
     }
 }
 
@@ -48,9 +59,9 @@ struct Local {
     Space space;
     uint8_t position;  // AscendC::TPosition
     Dtype dtype;
-    uint32_t offset;   // bytes from the start of its space
-    uint32_t bytes;    // that belong to the tensor, from `offset`
-    int32_t buffer;    // which allocation it belongs to, for messages and the queue protocol; -1: none
+    uint32_t offset;  // bytes from the start of its space
+    uint32_t bytes;   // that belong to the tensor, from `offset`
+    int32_t buffer;   // which allocation it belongs to, for messages and the queue protocol; -1: none
 };
 
 // A global tensor without its type.
@@ -58,7 +69,7 @@ struct Global {
     uint8_t* address;
     uint64_t bytes;  // as SetGlobalBuffer said; 0: up to the end of the buffer it lies in
     Dtype dtype;
-    bool l2;         // false after SetL2CacheHint(CACHE_MODE_DISABLE)
+    bool l2;  // false after SetL2CacheHint(CACHE_MODE_DISABLE)
 };
 
 // One instruction on its way. Its constructor names it, `reads` and `writes` say what it touches and check
@@ -90,12 +101,12 @@ class Instruction {
                  const char* role = "dst");
 
     // Reads whatever is there, written before or not: what lies between the elements that count.
-    void reads_any(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count = 1, int64_t stride = 0,
-                   const char* role = "src");
-    // Copies `count` pieces of `bytes` as they are, from `src` to `dst`; both ends at blocks of 32 bytes. What was
-    // not written in the source counts as not written in the destination.
-    void copies(const Local& dst, int64_t dst_offset, int64_t dst_stride, const Local& src, int64_t src_offset,
-                int64_t src_stride, uint64_t bytes, uint32_t count);
+    void reads_any(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count = 1,
+                   int64_t stride = 0, const char* role = "src");
+    // Copies `count` pieces of `bytes` as they are, from `src` to `dst`; both ends at blocks of 32 bytes.
+    // What was not written in the source counts as not written in the destination.
+    void copies(const Local& dst, int64_t dst_offset, int64_t dst_stride, const Local& src,
+                int64_t src_offset, int64_t src_stride, uint64_t bytes, uint32_t count);
     // Waits, by means of its own, until the instruction `clock` of another pipe is over.
     void after(Pipe other, uint32_t clock);
     // Its number on its pipe, once it is issued.
@@ -106,7 +117,7 @@ class Instruction {
     // Checks of the tensor itself.
     void aligned(const Local& tensor, uint32_t bytes, const char* role);  // its start, in its space
     void lives_in(const Local& tensor, Space space, const char* role);
-    void takes(bool supported, Dtype dtype, const char* role);            // "Add does not take int8 on …"
+    void takes(bool supported, Dtype dtype, const char* role);  // "Add does not take int8 on …"
     // Any other rule: `what` says what was expected, then printf-style what was given.
     void require(bool condition, const char* format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -115,8 +126,8 @@ class Instruction {
     // Whether the data is to be moved: not in a run that only costs.
     bool issue();
 
-    // Whether this core is of the other kind than the instruction is for: in a kernel for both kinds it is then
-    // passed over. `issue` returns false, and nothing that was said of it is checked.
+    // Whether this core is of the other kind than the instruction is for: in a kernel for both kinds it is
+    // then passed over. `issue` returns false, and nothing that was said of it is checked.
     bool skipped() const { return skipped_; }
 
   private:
@@ -125,9 +136,6 @@ class Instruction {
     const char* name_;
     Where where_;
     Work work_{};
-    const char* reader_ = nullptr;  // the vector instruction's first operand, and where it starts in the banks of UB
-    uint32_t bank_ = 0;
-    bool meets_ = false;  // its reads take turns: both are in one group of banks
 };
 
 // Where a local tensor's bytes are on the host.
@@ -140,7 +148,8 @@ bool is_cube();
 // A tensor at an address of the kernel's own choice; checked against the capacity of the space.
 Local place(uint8_t position, Space space, uint64_t offset, uint64_t bytes, Dtype dtype, Where where);
 
-// Reads and writes of the scalar unit, `offset` bytes into a tensor. In a run that only costs, reads give zeros.
+// Reads and writes of the scalar unit, `offset` bytes into a tensor. In a run that only costs, reads give
+// zeros.
 void load(const Local& tensor, uint64_t offset, void* value, uint32_t bytes, Where where);
 void load(const Global& tensor, uint64_t offset, void* value, uint32_t bytes, Where where);
 void store(const Local& tensor, uint64_t offset, const void* value, uint32_t bytes, Where where);
@@ -154,20 +163,31 @@ bool cost_only();
 
 // What the kernel sets and instructions obey, of this core.
 struct Registers {
-    bool counter = false;                       // SetMaskCount: the mask is a number of elements
+    bool counter = false;                             // SetMaskCount: the mask is a number of elements
     uint64_t mask[2] = {~uint64_t{0}, ~uint64_t{0}};  // SetVectorMask: high word second
     enum class Atomic : uint8_t { None, Add, Max, Min } atomic = Atomic::None;
     Dtype atomic_dtype = Dtype::F32;
-    uint8_t compare_mask[32] = {};              // Compare without a destination, SetCmpMask
-    uint64_t quantisation = 0;                  // SetDeqScale, SetFixPipeConfig: the scalar's bits
-    uint64_t control = 0;                       // CTRL, as SetCtrlSpr set it
-    uint64_t vector[16] = {};                   // for the instructions' own helpers, by their numbering
+    uint8_t compare_mask[32] = {};  // Compare without a destination, SetCmpMask
+    uint64_t quantisation = 0;      // SetDeqScale, SetFixPipeConfig: the scalar's bits
+    uint64_t control = 0;           // CTRL, as SetCtrlSpr set it
+    uint64_t vector[16] = {};       // for the instructions' own helpers, by their numbering
 };
 Registers& registers();
 
 // Of the vector unit's masked instructions and the like: what kind of rule was broken.
 enum class Kind : uint8_t {
-    None, Bounds, Alignment, Capacity, Position, Uninitialised, Race, Queue, Deadlock, Dtype, Argument, Stopped
+    None,
+    Bounds,
+    Alignment,
+    Capacity,
+    Position,
+    Uninitialised,
+    Race,
+    Queue,
+    Deadlock,
+    Dtype,
+    Argument,
+    Stopped
 };
 
 // Stops this core with a finding of the kind; never returns.

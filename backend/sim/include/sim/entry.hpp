@@ -27,7 +27,8 @@ void call(void (*kernel)(Parameters...), void* const* arguments) {
 // Writes at most `limit` of a kernel's parameters, returns how many there are.
 template <typename... Parameters>
 uint32_t describe(void (*)(Parameters...), Parameter* into, uint32_t limit) {
-    const Parameter all[] = {{sizeof(std::decay_t<Parameters>), std::is_pointer_v<std::decay_t<Parameters>>}..., {}};
+    const Parameter all[] = {
+        {sizeof(std::decay_t<Parameters>), std::is_pointer_v<std::decay_t<Parameters>>}..., {}};
     for (uint32_t i = 0; i < sizeof...(Parameters) && i < limit; ++i) into[i] = all[i];
     return sizeof...(Parameters);
 }

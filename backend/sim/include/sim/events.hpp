@@ -39,12 +39,13 @@ uint8_t* workspace();
 
 // The memory a pipe object hands out.
 struct BufferRange {
-    int32_t first;   // number of the first buffer
+    int32_t first;  // number of the first buffer
     uint8_t count;
 };
 BufferRange allocate(void* owner, uint8_t position, Space space, uint8_t count, uint32_t bytes, Where where);
 // Buffers at an address of the caller's.
-BufferRange allocate_at(uint8_t position, Space space, uint8_t count, uint32_t address, uint32_t bytes, Where where);
+BufferRange allocate_at(uint8_t position, Space space, uint8_t count, uint32_t address, uint32_t bytes,
+                        Where where);
 // A buffer's tensor, or a part of it.
 Local buffer_tensor(int32_t buffer, uint64_t offset, uint64_t bytes, Dtype dtype, Where where);
 uint32_t buffer_bytes(int32_t buffer);
@@ -66,10 +67,10 @@ class Queue {
         : position_(position), space_(space), from_(from), to_(to), depth_(depth) {}
 
     void own(BufferRange buffers);
-    Local take(Dtype dtype, Where where);              // AllocTensor
-    void put(const Local& tensor, Where where);        // EnQue
+    Local take(Dtype dtype, Where where);        // AllocTensor
+    void put(const Local& tensor, Where where);  // EnQue
     void put(const Local& tensor, Pipe from, Pipe to, Where where);
-    Local get(Dtype dtype, Where where);               // DeQue
+    Local get(Dtype dtype, Where where);  // DeQue
     Local get(Dtype dtype, Pipe from, Pipe to, Where where);
     void give_back(const Local& tensor, Where where);  // FreeTensor
     bool vacant() const;

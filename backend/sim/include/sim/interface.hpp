@@ -7,9 +7,9 @@ extern "C" {
 
 // One argument of a kernel.
 struct pyasc_sim_argument {
-    void* address;    // of the buffer in global memory, or of the value
-    uint64_t bytes;   // of the buffer or of the value
-    int32_t global;   // 1: a buffer in global memory
+    void* address;   // of the buffer in global memory, or of the value
+    uint64_t bytes;  // of the buffer or of the value
+    int32_t global;  // 1: a buffer in global memory
     int32_t reserved;
 };
 
@@ -21,8 +21,8 @@ struct pyasc_sim_launch {
     uint32_t kind;               // 0: vector cores, 1: cube cores, 2: both
     uint32_t vectors_per_block;  // of a kernel for both
     uint32_t check, cost, move;
-    uint32_t threads;            // of the host; 0: one for each processor
-    uint32_t capacities[8];      // bytes of each memory, in the order of sim::Space
+    uint32_t threads;        // of the host; 0: one for each processor
+    uint32_t capacities[8];  // bytes of each memory, in the order of sim::Space
     uint32_t cube_cores, vector_cores;
 };
 

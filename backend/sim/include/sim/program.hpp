@@ -6,7 +6,8 @@
 namespace sim {
 
 // `kind` as in sim/interface.hpp.
-void launch_program(uint32_t kind, uint32_t vectors_per_block, uint32_t blocks, void (*body)(void*), void* closure);
+void launch_program(uint32_t kind, uint32_t vectors_per_block, uint32_t blocks, void (*body)(void*),
+                    void* closure);
 
 template <typename Body>
 void launch(uint32_t kind, uint32_t vectors_per_block, uint64_t blocks, Body body) {

@@ -129,7 +129,6 @@ struct GatherMaskShape {
 };
 uint64_t gather_mask(const Call& call, const Local& dst, const Local& src, const Local* pattern, uint8_t fixed,
                      const GatherMaskShape& shape);
-uint64_t gather_mask_count();
 
 void transpose_tile(const Call& call, const Local& dst, const Local& src);
 struct ImageShape {
@@ -147,6 +146,9 @@ void transpose_blocks(const Call& call, Dtype dtype, const Local dst[16], const 
                       const FractalConversion& conversion);
 // A tensor that names the address in UB that the kernel took from GetPhyAddr.
 Local block_at(uint64_t address, Dtype dtype, Where where);
+
+// What an instruction left in a register, once the vector unit is done.
+uint64_t vector_register(VectorRegister number, Where where);
 
 void sort32(const Call& call, const Local& dst, const Local& scores, const Local& indices);
 struct Merge {

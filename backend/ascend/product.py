@@ -1,0 +1,152 @@
+"""Products of matrices on the cube: which can be had from the memory as it lies, and their launch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .chip import Chip
+from .cube import Contraction, CubeKernel, CubeSizes, generate
+from .cube_emit import FIELDS
+from .generated import Bound, Field, Generated, Parameter, free_names
+
+# Sums of int8 are int32; NumPy's product of int8 is their low byte, which the host takes.
+RESULT = {"float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "int8": "int32"}
+BUCKET = 0.2  # sizes within this part of a kernel's are computed by it
+
+_PLAIN = ("a", "b", "c", "bias")
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, and strides in elements
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """How an operand lies.
+
+    Attributes
+    ----------
+    transposed : bool
+        Whether the elements of a column lie side by side, not those of a row.
+    pitch : int
+        From one such row or column to the next.
+    stride : int
+        From one matrix of the batch to the next.
+    """
+
+    transposed: bool
+    pitch: int
+    stride: int
+
+
+def _matrix(layout: Layout, batch: tuple[int, ...]) -> _Matrix | None:
+    """A matrix whose rows or columns lie side by side, and batches of it one stride apart; None otherwise."""
+    shape, strides = layout
+    rows, columns = shape[-2:]
+    down, across = strides[-2:]
+    if (across == 1 or columns == 1) and (down >= columns or rows == 1):
+        transposed, pitch = False, max(down, columns) if rows > 1 else columns
+    elif (down == 1 or rows == 1) and across >= rows:
+        transposed, pitch = True, across if columns > 1 else rows
+    else:
+        return None
+    front = len(batch) - (len(shape) - 2)
+    steps = [0] * front + [s if e > 1 else 0 for e, s in zip(shape[:-2], strides[:-2], strict=True)]
+    stride, extent = 0, 1
+    for size, step in reversed(list(zip(batch, steps, strict=True))):
+        if size == 1:
+            continue
+        if extent == 1:
+            stride = step
+        elif step != stride * extent:
+            return None
+        extent *= size
+    return None if stride < 0 else _Matrix(transposed, pitch, stride)
+
+
+class Products:
+    """The cube kernels of a chip, each for the sizes of its bucket."""
+
+    def __init__(self, chip: Chip) -> None:
+        self._chip = chip
+        self._kernels: dict[Any, list[CubeKernel]] = {}
+
+    def find(
+        self,
+        operands: Sequence[Layout],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        names: tuple[str, str, str] = ("a", "b", "c"),
+    ) -> Generated | None:
+        """The kernel for a product, bound to its sizes; None where the cube cannot have it without a copy.
+
+        Parameters
+        ----------
+        operands : two layouts
+            Of at least two axes each.
+        shape : tuple of int
+            Of the result, whose elements lie in order.
+        dtype : dtype
+            Of the operands.
+        names : three strings
+            Of the operands and the result.
+        """
+        batch = shape[:-2]
+        a, b = (_matrix(o, batch) for o in operands)
+        (m, n), k = shape[-2:], operands[0][0][-1]
+        count = int(np.prod(batch, dtype=np.int64))
+        if dtype.name not in RESULT or a is None or b is None or 0 in (m, n, k, count):
+            return None
+        sizes = CubeSizes(m, n, k, count, a.pitch, b.pitch, n, a.stride, b.stride, m * n)
+        kernel = self._kernel(sizes, dtype.name, a.transposed, b.transposed, names)
+        return _generated(kernel, sizes) if kernel.fits(sizes) else None
+
+    def _kernel(
+        self, sizes: CubeSizes, dtype: str, transpose_a: bool, transpose_b: bool, names: tuple[str, str, str]
+    ) -> CubeKernel:
+        known = self._kernels.setdefault((dtype, transpose_a, transpose_b, names), [])
+        wanted = (sizes.m, sizes.n, sizes.k, sizes.batch)
+        for kernel in known:
+            c = kernel.contraction
+            if all(abs(w - r) <= BUCKET * r for w, r in zip(wanted, (c.m, c.n, c.k, c.batch), strict=True)):
+                return kernel
+        contraction = Contraction(
+            *wanted, dtype, RESULT[dtype], transpose_a, transpose_b, sizes.a_pitch, sizes.b_pitch
+        )
+        made = generate(replace(contraction, names=_PLAIN), self._chip)
+        if names != _PLAIN[:3]:
+            words = set(re.findall(r"\w+", made.source)) - set(_PLAIN)
+            shown = free_names(names, words)
+            made = generate(replace(contraction, names=(*shown, "bias")), self._chip)
+        known.append(made)
+        return made
+
+
+def _generated(kernel: CubeKernel, sizes: CubeSizes) -> Generated:
+    blocks, packed, workspace = kernel.bind(sizes)
+    dtypes = [np.dtype(_numpy(kernel.contraction.dtype))] * 2 + [np.dtype(_numpy(kernel.contraction.out))]
+    names = kernel.contraction.names[:3]
+    return Generated(
+        kernel.name,
+        kernel.source,
+        "cube",
+        kernel.chip,
+        tuple(
+            Parameter(name, "output" if k == 2 else "input", k, dtype)
+            for k, (name, dtype) in enumerate(zip(names, dtypes, strict=True))
+        ),
+        tuple(Field(name, ctype) for ctype, name, _ in FIELDS),
+        kernel.tiling,
+        lambda binding: Bound(blocks, lambda scalars: packed, workspace),
+    )
+
+
+def _numpy(name: str) -> Any:
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return ml_dtypes.bfloat16
+    return name

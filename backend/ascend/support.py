@@ -1,0 +1,178 @@
+"""What runs on the chip and what on the host, and why: asked when the trace is cut, printed in the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...ops.primitives import BOOL, PRIMITIVES, Kind, Primitive
+from .chip import Chip
+from .primitives import lower, representation
+from .tile import Builder, Form, Scalar, Source, Value
+
+Dtype = np.dtype[Any]
+_LOOPS = {
+    "floor_divide": "the exact remainder of floats takes a loop over the bits of their quotient",
+    "remainder": "the exact remainder of floats takes a loop over the bits of their quotient",
+    "fmod": "the exact remainder of floats takes a loop over the bits of their quotient",
+}
+# What 64-bit integers that are known to fit 32 bits are computed with.
+_NARROW = {
+    "int64": frozenset(
+        ("add", "sub", "mul", "neg", "abs", "max", "min", "floor_divide", "remainder", "fmod", "and", "or", "xor", "not",
+         "shift_right", "eq", "ne", "lt", "le", "where", "cast", "wrap_index")
+    ),
+    "uint64": frozenset(("cast", "add", "random_bits")),
+}  # fmt: skip
+
+
+def refusal(op: str, dtype: Dtype, attrs: tuple[Any, ...], chip: Chip, narrow: bool = False) -> str:
+    """Why a primitive with an operand or a result of a dtype runs on the host, or "" if it runs on the chip.
+
+    Parameters
+    ----------
+    op : str
+        Name of a primitive; ``view`` and ``update`` are what is loaded and stored, ``full`` numbers.
+    dtype : numpy.dtype
+    attrs : tuple
+        The primitive's own.
+    chip : Chip
+    narrow : bool
+        Whether every value of that dtype is known to fit 32 bits.
+    """
+    if not chip.instructions:
+        return f"which dtypes the instructions of the {chip.name} take is not known"
+    return _refusal(op, dtype, attrs[0] if attrs and op == "reduce" else "", narrow)
+
+
+@cache
+def _refusal(op: str, dtype: Dtype, how: str, narrow: bool) -> str:
+    name = dtype.name
+    primitive = PRIMITIVES.get(op)
+    if primitive is None:
+        return f"{op} is not a primitive"
+    if primitive.kind is Kind.HOST:
+        return f"{op} is not made of vector instructions"
+    if representation(dtype) is None:
+        return f"{name} has no vector instructions"
+    if dtype.itemsize == 8:
+        made_narrow = op in ("iota", "wrap_index", "full") or how in ("argmax", "argmin") or op == "random_bits"
+        if not narrow and not made_narrow:
+            return f"{name} has no vector instructions"
+        if primitive.kind is Kind.ELEMENTWISE and op not in _NARROW[name]:
+            return f"{name} has no vector instructions for {op}"
+        return ""
+    if dtype.kind in "fV" and op in _LOOPS:
+        return _LOOPS[op]
+    if dtype.kind in "iu" and op == "pow":
+        return "an integer power takes a loop over the bits of its exponent"
+    return ""
+
+
+# --- the table of the documentation ------------------------------------------------------------------------------
+
+DTYPES: tuple[Dtype, ...] = tuple(
+    np.dtype(name)
+    for name in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
+)
+_ROUNDS = "correctly rounded if the chip's instruction is"
+_DENORMALS = "denormals as far as the chip keeps them"
+_NATIVE = f"the accuracy of the chip's instruction; {_DENORMALS}"
+NOTES: dict[str, str] = {
+    "div": f"{_ROUNDS}: its documents do not say; a number that is a power of two becomes a product",
+    "sqrt": f"{_ROUNDS}: its documents do not say",
+    "floor": "the sign of a zero result as the conversion leaves it",
+    "ceil": "the sign of a zero result as the conversion leaves it",
+    "trunc": "the sign of a zero result as the conversion leaves it",
+    "rint": "the sign of a zero result as the conversion leaves it",
+    "max": "does not rely on how Max treats NaN",
+    "min": "does not rely on how Min treats NaN",
+    "add": "float16 overflows to infinity in the INF/NaN mode",
+    "mul": "float16 overflows to infinity in the INF/NaN mode",
+    "floor_divide": "integers: exact for any divisor, also where Div is off by one unit in the last place",
+    "remainder": "integers: exact for any divisor, also where Div is off by one unit in the last place",
+    "fmod": "integers: exact for any divisor, also where Div is off by one unit in the last place",
+    "cast": "to integers saturating, NaN to 0; counted from float32",
+    "bitcast": "counted to the integer or float of the same width",
+    "random_bits": "counter of 32 bits, or an index plus a number of 64",
+    "wrap_index": "int64 that fits 32 bits; a load saturates, so that no index out of range wraps into it",
+    "exp": _NATIVE,
+    "log": _NATIVE,
+    "log2": _NATIVE,
+    "log10": _NATIVE,
+    "sin": "to 1e5; to 2**21 as of an argument one rounding away; beyond NaN",
+    "cos": "to 1e5; to 2**21 as of an argument one rounding away; beyond NaN",
+    "tan": "to 1e5; to 2**21 as of an argument one rounding away; beyond NaN",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One primitive: for each dtype the number of instructions, or why it runs on the host.
+
+    Attributes
+    ----------
+    name : str
+    cells : dict from dtype name to int or str
+    notes : str
+    """
+
+    name: str
+    cells: dict[str, int | str]
+    notes: str
+
+
+def table(chip: Chip) -> Iterator[Row]:
+    """The elementwise primitives and what each takes on a chip."""
+    bfloat16 = _bfloat16()
+    for primitive in PRIMITIVES.values():
+        if primitive.kind is not Kind.ELEMENTWISE:
+            continue
+        cells: dict[str, int | str] = {}
+        for dtype in (*DTYPES, bfloat16, np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)):
+            if dtype.kind in primitive.dtypes:
+                reason = refusal(primitive.name, dtype, (), chip)
+                cells[dtype.name] = reason or instructions(primitive, dtype)
+        yield Row(primitive.name, cells, NOTES.get(primitive.name, ""))
+
+
+def _bfloat16() -> Dtype:
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def instructions(primitive: Primitive, dtype: Dtype) -> int:
+    """How many vector instructions a primitive of operands of a dtype takes, all of them tiles."""
+    b = Builder()
+    count = 2 if primitive.name == "where" else primitive.arity
+    kind = representation(dtype)
+    assert kind is not None
+    args: list[Source] = [Value(-1 - k, kind, Form.FULL) for k in range(count)]
+    dtypes = [dtype] * count
+    result = dtype
+    attrs: tuple[Any, ...] = ()
+    match primitive.name:
+        case "where":
+            args.insert(0, Value(-9, "mask", Form.FULL))
+            dtypes.insert(0, BOOL)
+        case "cast":
+            result = np.dtype(np.int32) if dtype == np.float32 else np.dtype(np.float32)
+        case "bitcast":
+            of_width = {1: ("u1", "i1"), 2: ("f2", "i2"), 4: ("f4", "i4")}[dtype.itemsize]
+            result = np.dtype(of_width[dtype.kind != "i"])
+        case "random_bits":
+            attrs = (0,)
+            args[1:] = [Scalar("u64", "key"), Scalar("u64", "stream")]
+            result = np.dtype(np.uint32)
+        case "wrap_index":
+            attrs = (0,)
+            args[1] = Scalar("i32", "n")
+        case _ if primitive.result is not None:
+            result = primitive.result(*dtypes)
+    lower(b, primitive.name, result, args, dtypes, attrs)
+    return sum(i.op != "View" for i in b.instrs)

@@ -1,0 +1,181 @@
+"""Accuracy of transcendental functions in vector instructions, in units in the last place of the exact result."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from scipy import special
+from tile_evaluator import run
+
+from pyasc.backend.ascend.transcendental import FAR, NEAR
+
+Array = np.ndarray[Any, Any]
+
+# What each function is held to: the largest error found, rounded up, where the chip's Exp, Ln, Sqrt and Div round
+# correctly.
+BUDGET: dict[str, float] = {
+    "exp": 0.51,
+    "exp2": 1.0,
+    "expm1": 2.0,
+    "log": 0.51,
+    "log2": 1.5,
+    "log10": 2.0,
+    "log1p": 1.6,
+    "sin": 1.8,
+    "cos": 1.8,
+    "tan": 3.0,
+    "asin": 2.5,
+    "acos": 1.5,
+    "atan": 2.0,
+    "sinh": 1.7,
+    "cosh": 1.7,
+    "tanh": 1.6,
+    "asinh": 2.0,
+    "acosh": 2.2,
+    "atanh": 2.4,
+    "erf": 2.0,
+    "cbrt": 1.0,
+    "atan2": 2.0,
+    "pow": 1.5,
+    "hypot": 1.2,
+}
+BINARY = ("atan2", "pow", "hypot")
+PERIODIC = ("sin", "cos", "tan")
+RANGE = {
+    **dict.fromkeys(("log", "log2", "log10"), (0.5, 2.0)),
+    **dict.fromkeys(("asin", "acos", "atanh"), (-1.0, 1.0)),
+    **dict.fromkeys(("exp", "exp2", "expm1", "sinh", "cosh"), (-90.0, 90.0)),
+    **dict.fromkeys(PERIODIC, (-100.0, 100.0)),
+    "log1p": (-0.9, 2.0),
+    "acosh": (1.0, 5.0),
+    "cbrt": (1.0, 8.0),
+}
+REFERENCE: dict[str, Callable[..., Any]] = {
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "atan2": np.arctan2, "pow": np.power, "erf": special.erf,
+}  # fmt: skip
+
+
+def random_source(*key: object) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(repr(key).encode()))
+
+
+def specials() -> Array:
+    limits = np.finfo(np.float32)
+    values = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 100.0, 1e30, 2.0**24, 2.0**24 + 1, np.inf]
+    values += [limits.smallest_subnormal, limits.smallest_normal, limits.max, limits.eps]
+    return np.array([s * v for v in values for s in (1.0, -1.0)] + [np.nan], np.float32)
+
+
+def arguments(name: str, scale: int = 1) -> list[Array]:
+    rng = random_source(name)
+    low, high = RANGE.get(name, (-10.0, 10.0))
+    if name in BINARY:
+        grids = [g.ravel() for g in np.meshgrid(specials(), specials())]
+        wide = [rng.integers(0, 2**32, 20_000 * scale, dtype=np.uint32).view(np.float32) for _ in grids]
+        near = [np.exp(rng.normal(0, 2, 40_000 * scale)), rng.normal(0, 20, 40_000 * scale)]
+        one = [1 + rng.normal(0, 1e-3, 20_000 * scale), rng.normal(0, 3e4, 20_000 * scale)]
+        whole = [rng.normal(0, 10, 5_000 * scale), rng.integers(-9, 9, 5_000 * scale)]
+        parts = zip(grids, wide, near, one, whole, strict=True)
+        return [np.concatenate([np.asarray(p, np.float32) for p in part]) for part in parts]
+    every = np.arange(0, 2**32, 60013 // scale, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    dense = rng.uniform(low, high, 40_000 * scale).astype(np.float32)
+    sizes = 10.0 ** rng.uniform(-7, 6, 20_000 * scale)
+    return [np.concatenate([specials(), every, dense, (rng.choice([-1.0, 1.0], sizes.size) * sizes).astype(np.float32)])]
+
+
+def exact(name: str, *args: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray((REFERENCE.get(name) or getattr(np, name))(*(a.astype(np.float64) for a in args)))
+
+
+def check(name: str, args: list[Array], got: Array, budget: float) -> float:
+    with np.errstate(all="ignore"):
+        truth = exact(name, *args)
+        nearest = truth.astype(np.float32)
+        finite = np.isfinite(nearest) & np.isfinite(got)
+        same = (got == nearest) | (np.isnan(got) & np.isnan(nearest))
+        error = np.abs(got.astype(np.float64) - truth) / np.spacing(np.abs(nearest)).astype(np.float64)
+    wrong = ~finite & ~same | (nearest == 0) & (got == 0) & (np.signbit(nearest) != np.signbit(got))
+    assert not wrong.any(), [(*(a[k] for a in args), got[k], truth[k]) for k in np.flatnonzero(wrong)[:5]]
+    error[~finite] = 0.0
+    worst = int(error.argmax())
+    assert error[worst] <= budget, (error[worst], *(a[worst] for a in args), got[worst], truth[worst])
+    return float(error[worst])
+
+
+def near(name: str, args: list[Array]) -> list[Array]:
+    return [x[~(np.abs(x) > NEAR) | np.isinf(x)] for x in args] if name in PERIODIC else args
+
+
+@pytest.mark.parametrize("nan", ["number", "nan"])
+@pytest.mark.parametrize("name", BUDGET)
+def test_float32(name: str, nan: str) -> None:
+    args = near(name, arguments(name))
+    got, _ = run(name, *args, dtype=np.float32, nan=nan)
+    check(name, args, got, BUDGET[name])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", BUDGET)
+def test_float32_at_more_points(name: str) -> None:
+    args = near(name, arguments(name, 20))
+    got, _ = run(name, *args, dtype=np.float32)
+    check(name, args, got, BUDGET[name])
+
+
+@pytest.mark.parametrize("name", PERIODIC)
+def test_near_multiples_of_half_pi(name: str) -> None:
+    """Where what is left of the argument is small, up to the end of the range."""
+    n = np.arange(0, int(NEAR / (np.pi / 2)))
+    x = (n * (np.pi / 2)).astype(np.float32)
+    x = np.concatenate([x, np.nextafter(x, np.float32(0)), np.nextafter(x, np.float32(1e9))])
+    got, _ = run(name, x, dtype=np.float32)
+    check(name, [x], got, BUDGET[name])
+
+
+@pytest.mark.parametrize("name", PERIODIC)
+def test_far_arguments(name: str) -> None:
+    """Past the range the result is that of an argument one rounding away; past `FAR` it is NaN."""
+    x = random_source(name, "far").uniform(NEAR, FAR, 20_000).astype(np.float32)
+    got, _ = run(name, x, dtype=np.float32)
+    around = [exact(name, x.astype(np.float64) + d * np.spacing(x)) for d in np.linspace(-1.5, 1.5, 13)]
+    if name != "tan":
+        low, high = np.min(around, axis=0), np.max(around, axis=0)
+        assert ((got >= low - 0.02) & (got <= high + 0.02)).all()
+    far = np.array([FAR * 1.001, -1e10, 1e30, np.inf, -np.inf, np.nan], np.float32)
+    assert np.isnan(run(name, far, dtype=np.float32)[0]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("name", [n for n in BUDGET if n not in BINARY])
+def test_narrow(name: str, dtype: Any) -> None:
+    """Every value: the float32 result rounded, so at most a float32 error off a tie."""
+    x = np.arange(2**16, dtype=np.uint16).view(dtype)
+    if name in PERIODIC:
+        x = x[~(np.abs(x.astype(np.float32)) > NEAR) | np.isinf(x.astype(np.float32))]
+    check_narrow(name, [x], run(name, x, dtype=dtype)[0], 0.51)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("name", BINARY)
+def test_narrow_of_two(name: str, dtype: Any) -> None:
+    with np.errstate(over="ignore"):
+        args = [a.astype(dtype) for a in arguments(name)]
+    check_narrow(name, args, run(name, *args, dtype=dtype)[0], 0.52)
+
+
+def check_narrow(name: str, args: list[Array], got: Array, budget: float) -> None:
+    with np.errstate(all="ignore"):
+        truth = exact(name, *args)
+        expected = truth.astype(got.dtype)
+        step = np.abs(np.nextafter(expected, got.dtype.type(np.inf)).astype(np.float64) - expected.astype(np.float64))
+        error = np.abs(got.astype(np.float64) - truth) / step
+        same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+    wrong = ~same & ~(error <= budget)
+    assert not wrong.any(), [(*(a[k] for a in args), got[k], truth[k], error[k]) for k in np.flatnonzero(wrong)[:5]]
