@@ -25,7 +25,7 @@ from .lazy.schedule import Schedule, Step
 from .ops import _graph
 from .ops._graph import Tape
 from .ops.errors import ArgumentError, DtypeError, NotSupported
-from .ops.primitives import EMPTY, LEAF, MATMUL, UPDATE, VIEW
+from .ops.primitives import EMPTY, HOST_CALL, LEAF, MATMUL, UPDATE, VIEW
 from .ops.storage import contiguous_strides
 
 if TYPE_CHECKING:
@@ -138,9 +138,9 @@ class _Export:
         for step, kernel in zip(cut.steps, kernels, strict=True):
             reason = self._on_host(cut, step, kernel)
             if reason:
-                (*_, last) = sorted(step.members)
-                name = kernel.kernel.name if kernel is not None else cut.graph.values[last].primitive.name
-                found.append(f"{name} ({reason})")
+                value = cut.graph.values[max(step.members)]
+                called = value.attrs[0] if value.primitive is HOST_CALL else value.primitive.name
+                found.append(f"{kernel.kernel.name if kernel is not None else called} ({reason})")
         if found:
             raise NotSupported(
                 f"[export] expected a function whose steps all run on the {self.chip}, given one with "

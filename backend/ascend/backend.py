@@ -118,7 +118,7 @@ class Ascend:
         if all(_PLAIN.fullmatch(o.name) for o in kernel.operands):
             return self.written(kernel, tuning)
         # The user's names, but for those that the generated text has already.
-        text = self.written(_named(kernel, plain), tuning).source
+        text = self.written(_named(kernel, plain), tuning).source.partition("__global__")[2]
         words = {w for w in re.findall(r"\w+", text) if not _PLAIN.match(w)}
         return self.written(_named(kernel, free_names([o.name for o in kernel.operands], words)), tuning)
 

@@ -84,6 +84,10 @@ def size_of(value: Value) -> Size:
             return Size(lane=2.0, fixed=REPEAT)
         case Form.PARTS:
             return Size(fixed=PARTS)
+        case Form.STAGED | Form.TABLE:
+            room = value.room
+            assert room is not None
+            return Size(width * room.point, width * room.row, width * room.lane)
 
 
 @dataclass(eq=False)
@@ -93,7 +97,8 @@ class Buffer:
     Attributes
     ----------
     kind : str
-        ``"load"`` or ``"store"``, which the copy engines use beside the vector unit, or ``"temporary"``.
+        ``"load"`` or ``"store"``, which the copy engines use beside the vector unit, ``"temporary"``, or ``"table"``,
+        which is kept as long as the kernel runs.
     stage : int
         Of its first value.
     first, last : int
@@ -107,6 +112,11 @@ class Buffer:
     first: int
     last: int
     values: list[Value] = field(default_factory=list)
+
+    @property
+    def copied(self) -> bool:
+        """Whether the copy engines use it, so that there may be two of it."""
+        return self.kind in ("load", "store")
 
 
 @dataclass
@@ -138,7 +148,7 @@ class Buffers:
         total = 0
         for b in self.buffers:
             own = [size_of(v)(*capacity) for v in b.values if v not in self.views]
-            extra = copies - 1 if b.kind != "temporary" else 0
+            extra = copies - 1 if b.copied else 0
             total += sum(own) + extra * b.size(*capacity)
         return total
 
@@ -148,7 +158,7 @@ class Buffers:
         There are `copies` of each buffer that the copy engines use.
         """
         names = {
-            b: [f"{b.name}.{n}" for n in range(copies if b.kind != "temporary" else 1)] for b in self.buffers
+            b: [f"{b.name}.{n}" for n in range(copies if b.copied else 1)] for b in self.buffers
         }
         apart = _names(names, self.apart)
         into = _names(names, self.into)
@@ -226,8 +236,10 @@ class _Assignment:
             position += 1
             for instr in stage.instrs():
                 for value in instr.reads:
-                    if value.form in (Form.SCRATCH, Form.HALF, Form.PARTS):
+                    if value.form in (Form.SCRATCH, Form.HALF, Form.PARTS, Form.TABLE):
                         self.defined.setdefault(value, (number, position))
+                        if value.form is Form.TABLE:
+                            self.kind[value] = "table"
                     last = position
                     if (
                         stage.loops
@@ -239,7 +251,7 @@ class _Assignment:
                 if instr.dst is not None:
                     self.defined.setdefault(instr.dst, (number, position))
                     self.used[instr.dst] = max(self.used.get(instr.dst, 0), position)
-                    if instr.op == "View":
+                    if instr.op in ("View", "Window"):
                         self._unite(instr.dst, instr.reads[0])
                 position += 1
             for store in stage.stores:
@@ -247,6 +259,9 @@ class _Assignment:
                 self.used[store.value] = end
             position = end + 1
         self.end = position
+        for value, last in self.used.items():  # a view's readers read the buffer
+            root = self.root(value)
+            self.used[root] = max(self.used[root], last)
 
     def _unite(self, a: Value, b: Value) -> None:
         """Put two values into one buffer."""
@@ -273,7 +288,7 @@ class _Assignment:
 
     def _take(self, dst: Value, source: Value, stage: int, position: int, stage_end: int) -> bool:
         root, target = self.root(source), self.root(dst)
-        if self.used[root] != position or size_of(dst) != size_of(source) or dst.form is not source.form:
+        if self.used[root] != position or size_of(dst) != size_of(root) or dst.form is not source.form:
             return False
         if self.defined[root][0] != stage or self.kind.get(root) == "load":
             return False
@@ -303,7 +318,7 @@ class _Assignment:
             i.dst
             for stage in self.stages
             for i in stage.instrs()
-            if i.dst is not None and (i.op == "View" or (i.op == "Out" and i.dst not in self.moves))
+            if i.dst is not None and (i.op in ("View", "Window") or (i.op == "Out" and i.dst not in self.moves))
         }
         return Buffers(of, list(buffers.values()), self.moves, self.end, *self._pairs(of), views)
 
@@ -334,10 +349,11 @@ def assign(stages: Stages, in_place: bool = True) -> Buffers:
 
 def fullest(buffers: Buffers, capacity: tuple[int, int, int]) -> Size:
     """What the temporaries that are alive together at the fullest point take."""
-    temporary = [b for b in buffers.buffers if b.kind == "temporary"]
+    tables = [b for b in buffers.buffers if b.kind == "table"]
+    temporary = [b for b in buffers.buffers if not b.copied]
     most, at_most = -1, Size()
     for at in {b.first for b in temporary}:
-        sizes = [b.size for b in temporary if b.first <= at <= b.last]
+        sizes = [b.size for b in temporary if b in tables or b.first <= at <= b.last]
         total = sum(s(*capacity) for s in sizes)
         if total > most:
             most = total

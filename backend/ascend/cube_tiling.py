@@ -235,17 +235,18 @@ class _Choice:
     share_n: int = 16
 
 
-def _lines(width: Any, start_unit: int, line: int) -> Any:
-    """Bytes that pieces of `width` bytes cost: the lines that they touch, on the average over where they start."""
-    if start_unit >= line:
-        return np.ceil(width / line) * line
-    return width + (line - start_unit)
+def _lines(width: Any, start: Any, line: int) -> Any:
+    """Bytes that a piece of `width` bytes costs that starts at a multiple of `start`: more where it begins or ends in
+    the middle of a line, on the average."""
+    touched = np.ceil(width / line) if np.all(start >= line) else (width + line - start) / line
+    return width * np.maximum(1.0, touched / np.ceil(width / line))
 
 
-def _starts(c: Contraction, pitch: int, own: int) -> int:
-    """The largest power of two, in bytes, that all pieces of an operand start at multiples of."""
-    value = np.gcd(pitch * c.size, own * c.size) if own else pitch * c.size
-    return int(min(value & -value, 512))
+def _starts(c: Contraction, pitch: int, own: Any, line: int) -> Any:
+    """The largest power of two, in bytes and at most a line, that all pieces of an operand start at multiples of."""
+    own = np.asarray(own).astype(np.int64) * c.size
+    value = own | (pitch * c.size) | line
+    return value & -value
 
 
 def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice) -> dict[str, Any]:
@@ -276,21 +277,19 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice
     deep_a = np.minimum(x.k * x.step_ka, c.k)
     deep_b = np.minimum(x.k * x.step_kb, c.k)
     if c.transpose_a:
-        a_start = _starts(c, a_pitch, x.share_m)
+        a_start = _starts(c, a_pitch, x.share_m, rates.line)
         a_read = c.k * x.m_tiles * _lines(rows / x.m_tiles * size, a_start, rates.line)
         a_pieces = c.k * x.m_tiles
     else:
-        a_read = rows * packets_a * _lines(deep_a * size, _starts(c, a_pitch, 0), rates.line) * (
-            c.k / (packets_a * deep_a)
-        )
+        depth_a = c.k / packets_a
+        a_read = rows * packets_a * _lines(depth_a * size, _starts(c, a_pitch, x.k * x.step_ka, rates.line), rates.line)
         a_pieces = rows * packets_a
     if c.transpose_b:
-        b_read = columns * packets_b * _lines(deep_b * size, _starts(c, b_pitch, 0), rates.line) * (
-            c.k / (packets_b * deep_b)
-        )
+        depth_b = c.k / packets_b
+        b_read = columns * packets_b * _lines(depth_b * size, _starts(c, b_pitch, x.k * x.step_kb, rates.line), rates.line)
         b_pieces = columns * packets_b
     else:
-        b_start = _starts(c, b_pitch, x.share_n)
+        b_start = _starts(c, b_pitch, x.share_n, rates.line)
         b_read = c.k * x.n_tiles * _lines(columns / x.n_tiles * size, b_start, rates.line)
         b_pieces = c.k * x.n_tiles
     read = rounds * (times_a * a_read + times_b * b_read)
@@ -298,12 +297,12 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice
     packets = rounds * (times_a * x.m_tiles * packets_a + times_b * x.n_tiles * packets_b)
     cores = x.batch_cores * x.m_cores * x.n_cores
     rate = np.minimum(rates.read, rates.l2 / cores)
-    # What is in L2 no more or not yet comes slower: A once in each round, B once.
-    missed = c.batch * c.k * size * (c.m * x.rounds + c.n)
-    mte2 = read / rate + missed / cores * (1 / rates.missing - 1 / rates.read)
+    # What is not in L2 yet comes slower, to the core that asks first: A once in each round, B once.
+    missed = matrices * c.k * size * x.rounds * (rows / x.n_cores + columns / x.m_cores)
+    mte2 = read / rate + missed * (1 / rates.missing - 1 / rates.read)
     mte2 = mte2 + pieces * rates.copy_piece + packets * rates.copy_head
     fix = rounds * rows * columns * out / rates.write + tiles * rates.copy_head
-    memory = (missed + c.batch * c.m * c.n * out) / rates.hbm
+    memory = c.batch * (c.k * size * (c.m * x.rounds + c.n) + c.m * c.n * out) / rates.hbm
     # Before the first Mmad: its packets; after the last one: its result.
     first = 2 * rates.copy_latency + (x.m * deep_a + x.n * deep_b) * size / rate
     last = x.m * x.n * out / rates.write

@@ -100,7 +100,7 @@ class VectorTiling:
             f"({100 * self.saved:.0f} % saved), {p.live_bound:,} alive at the fullest point",
         ]
         for b in sorted(self.buffers.buffers, key=lambda b: (b.kind, b.name)):
-            copies = t.copies if b.kind != "temporary" else 1
+            copies = t.copies if b.copied else 1
             places = ", ".join(str(p.offsets[f"{b.name}.{n}"]) for n in range(copies))
             lines.append(f"  {b.kind:<9} {b.name:<10} {b.size(t.points, t.rows, t.lanes):>7} B @ {places}")
         return "\n".join(lines)
@@ -180,7 +180,7 @@ class Source:
         return name
 
     def is_double(self, buffer: Buffer) -> bool:
-        return buffer.kind != "temporary" and self.tuning.copies > 1
+        return buffer.copied and self.tuning.copies > 1
 
     @staticmethod
     def tensor_name(buffer: Buffer, dtype: str) -> str:

@@ -54,14 +54,10 @@ def power_of_two(x: Vector, low: Vector | None = None) -> Vector:
 
 
 def expm1(x: Vector) -> Vector:
-    """Away from 0 ``exp(x) - 1``; near it that times x over its logarithm, in which the error of the exponential
-    cancels.
-
-    Source: Kahan, in Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 1.14.1.
-    """
+    """Away from 0 ``exp(x) - 1``; near it also what rounding took from the exponential, which its logarithm tells."""
     u = x.exp()
     less = u - 1.0
-    near = less * (x / u.ln())
+    near = less + u * (x - u.ln())
     near = u.differs(1.0).where(near, x)
     return (abs(x) < 1.0).where(near, less)
 
@@ -70,20 +66,21 @@ def expm1(x: Vector) -> Vector:
 _SINH = (0.1666666716337204, 0.00833331048488617, 0.00019842895562760532, 2.7822131869470468e-06)
 
 
-def _half_exp(a: Vector) -> Vector:
-    """``exp(a) / 2`` for ``a >= 0``; ``a - 1`` is exact where it matters, and does not overflow before the result."""
-    return (a - 1.0).exp() * (math.e / 2)
-
-
 def sinh(x: Vector) -> Vector:
+    """Up to 88 by the exponential itself, which beyond is a product, so that it does not overflow before the result."""
     a = abs(x)
-    grown = _half_exp(a)
+    grown = a.min(88.0).exp() * (a - 88.0).max(0.0).exp() * 0.5
     far = (grown - grown.under(0.25)).copysign(x)
     return (a >= 1.0).where(far, _odd(x, _SINH))
 
 
+# A difference that is exact for arguments above it, and half of its exponential, which float32 holds almost exactly.
+_SHIFT = 45 / 64
+_HALF_OF_SHIFTED = 1.0100277662277222
+
+
 def cosh(x: Vector) -> Vector:
-    grown = _half_exp(abs(x))
+    grown = (abs(x) - _SHIFT).exp() * _HALF_OF_SHIFTED
     return grown + grown.under(0.25)
 
 
@@ -94,8 +91,8 @@ _TANH = (-0.3333294689655304, 0.1332072913646698, -0.05267200991511345, 0.016437
 def tanh(x: Vector) -> Vector:
     """``1 - 2 / (exp(2 * abs(x)) + 1)`` away from 0."""
     a = abs(x)
-    far = (((a + a).exp() + 1.0).under(-2.0) + 1.0).copysign(x)
-    return (a >= 0.55).where(far, _odd(x, _TANH))
+    far = ((a + a).exp() + 1.0).under(-2.0) + 1.0
+    return (a >= 0.55).where(far, _odd(a, _TANH)).copysign(x)
 
 
 # erf(x) / x - 1 in x^2 on |x| <= 0.9, and -log(erfc(x)) from there on, as precise as erf needs it; its last coefficient is
@@ -158,7 +155,7 @@ def asinh(x: Vector) -> Vector:
 def acosh(x: Vector) -> Vector:
     t = x - 1.0
     near = _log1p_above(t + (t * t + (t + t)).sqrt())
-    return (x <= _HUGE).where(near, x.ln() + _LN2)
+    return (x >= 1.0).where((x <= _HUGE).where(near, x.ln() + _LN2), math.nan)
 
 
 def atanh(x: Vector) -> Vector:
@@ -171,18 +168,17 @@ def atanh(x: Vector) -> Vector:
 
 # --- circular functions ------------------------------------------------------------------------------------------
 
-# Pi in parts of 8 bits, which multiples up to 2**16 leave exact, and one of 24, rounded down.
-_PI = (
-    3.140625, 0.000965118408203125, 2.5331974029541016e-06, 1.979060471057892e-09, 5.115907697472721e-12,
-    1.078060505991553e-14,
-)  # fmt: skip
+# Pi in parts of 8 bits, which multiples up to 2**16 leave exact, and one of 24.
+_PI = (3.140625, 0.000965118408203125, 2.5331974029541016e-06, 1.979060471057892e-09, 5.126688136514179e-12)
 _HALF_PI = tuple(p / 2 for p in _PI)
 # Adding and subtracting this rounds a float32 below 2**22 to an integer, which then stands in the low bits of the
-# sum. Zero keeps no sign, so that the argument does.
+# sum.
 _ROUND = 1.5 * 2.0**23
-# Up to 1e5 multiples of pi are exact; up to this the result is that of an argument one rounding away; beyond it is NaN.
+# Up to 1e5 multiples of pi are exact; up to `FAR` the result is that of an argument one rounding away; beyond it is
+# NaN.
 NEAR = 1e5
 FAR = 2.0**21
+_TINY = 2.0**-12  # below it the sine and the tangent are the argument, and keep the sign of zero
 
 # (sin(r) - r) / r^3 in r^2, on |r| <= 1.01 pi / 2
 _SIN = (-0.16666658222675323, 0.00833303015679121, -0.00019806850468739867, 2.5995182113547344e-06)
@@ -193,42 +189,53 @@ _TAN = (
 )  # fmt: skip
 
 
-def _subtract_multiple(x: Vector, n: Vector, parts: Sequence[float]) -> Vector:
-    """``x - n * sum(parts)``"""
-    for part in parts:
-        x = x + n * -part
-    return x
+def _reduced(x: Vector, n: Vector, parts: Sequence[float]) -> Vector:
+    """``x - n * sum(parts)``, rounded once.
+
+    The first two parts leave an exact difference. The next two are added up, then subtracted, each time with the error
+    of the step (Dekker, "A floating-point technique for extending the available precision", 1971).
+    """
+    rest = x + n * -parts[0] + n * -parts[1]
+    third, fourth = n * parts[2], n * parts[3]
+    both = third + fourth
+    r = rest - both
+    return r + (((rest - r) - both) + ((both - third) - fourth) + n * -parts[4])
 
 
-def _within(x: Vector, y: Vector) -> Vector:
-    """y where the argument can be reduced, else NaN."""
-    return (abs(x) <= FAR).where(y, math.nan)
+def _within(a: Vector, y: Vector) -> Vector:
+    """y where an argument of magnitude a can be reduced, else NaN."""
+    return (a <= FAR).where(y, math.nan)
 
 
 def _sine(r: Vector, counted: Vector) -> Vector:
-    """``sin(r)``, its sign turned where the last bit of the integer in a sum with `_ROUND` is set."""
+    """The sine, its sign turned where the last bit of the integer in a sum with `_ROUND` is set."""
     flip = counted.bits() << 31
     return (_odd(r, _SIN).bits() + flip).floats()
 
 
 def sin(x: Vector) -> Vector:
+    a = abs(x)
     t = x * (1.0 / math.pi) + _ROUND
-    return _within(x, _sine(_subtract_multiple(x, t - _ROUND, _PI), t))
+    r = _reduced(x, t - _ROUND, _PI)
+    return _within(a, (a < _TINY).where(x, _sine(r, t)))
 
 
 def cos(x: Vector) -> Vector:
-    """``sin`` of the nearest odd multiple of pi / 2 less x."""
+    """The sine of the nearest odd multiple of pi / 2 less x."""
     t = x * (1.0 / math.pi) - 0.5 + _ROUND
     n = t - _ROUND + 0.5
-    return _within(x, _sine(_subtract_multiple(-x, n, [-p for p in _PI]), t))
+    r = _reduced(-x, n, [-p for p in _PI])
+    return _within(abs(x), _sine(r, t))
 
 
 def tan(x: Vector) -> Vector:
-    """``tan(r)`` for even multiples of pi / 2, ``-1 / tan(r)`` for odd ones."""
+    """The tangent for even multiples of pi / 2, ``-1 / tan(r)`` for odd ones."""
+    a = abs(x)
     t = x * (2.0 / math.pi) + _ROUND
-    y = _odd(_subtract_multiple(x, t - _ROUND, _HALF_PI), _TAN)
+    r = _reduced(x, t - _ROUND, _HALF_PI)
+    y = _odd(r, _TAN)
     even = (t.bits() << 31).equals(0)
-    return _within(x, even.where(y, y.under(-1.0)))
+    return _within(a, (a < _TINY).where(x, even.where(y, y.under(-1.0))))
 
 
 # (asin(s) - s) / s^3 in s^2, on s <= 1/2

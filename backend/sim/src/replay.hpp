@@ -115,7 +115,7 @@ class Memory {
     Memory(const Parameters& parameters, Cache& cache) : parameters_(parameters), cache_(cache) {}
     double now() const { return now_; }
     // The time of the next thing that happens of itself; infinity: nothing is under way.
-    double next() const;
+    double next();
     void advance(double to, std::vector<Done>& done);
     void begin(const Transfer& transfer);
     const Traffic& traffic() const { return traffic_; }
@@ -134,6 +134,7 @@ class Memory {
     std::vector<Flow> flows_;
     std::vector<double> uses_;
     Footprint footprint_;
+    bool stale_ = false;  // who gets how much is to be worked out again
     double now_ = 0;
     double waiting_ = 0;         // bytes to be written back
     double waiting_change_ = 0;  // per cycle

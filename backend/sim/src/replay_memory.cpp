@@ -191,7 +191,7 @@ void Memory::begin(const Transfer& transfer) {
         traffic_.l2_read += bytes * (1 - missing);
     }
     flows_.push_back(flow);
-    share();
+    stale_ = true;
 }
 
 void Memory::share() {
@@ -244,7 +244,9 @@ void Memory::share() {
     if (waiting_ >= of.backlog - nothing && std::abs(waiting_change_) < nothing) waiting_change_ = 0;
 }
 
-double Memory::next() const {
+double Memory::next() {
+    if (stale_) share();
+    stale_ = false;
     double time = never;
     for (const Flow& flow : flows_) {
         if (flow.held_until > now_) time = std::min(time, flow.held_until);
@@ -271,7 +273,7 @@ void Memory::advance(double to, std::vector<Done>& done) {
             flows_[kept++] = flow;
     }
     flows_.resize(kept);
-    share();
+    stale_ = true;
 }
 
 }  // namespace sim::replay

@@ -221,8 +221,26 @@ uint64_t vector_register(VectorRegister number, Where where) {
     return cost_only() ? 0 : registers().vector[number];
 }
 
-bool launch(Instruction& instruction, const Extent& extent, uint32_t widest, Dtype dtype) {
-    instruction.work(Work::vector(extent.cost_repeats(), widest, static_cast<uint8_t>(dtype)));
+uint32_t repeats_that_meet(const Access& first, const Access& second, const Extent& extent) {
+    const auto groups = [&](const Access& access, int64_t repeat) {
+        const int64_t block = access.tensor->offset / 32 + repeat * (extent.counted ? 8 : access.stride.repeat);
+        uint32_t used = 0;
+        for (int64_t i = 0; i < 8; ++i)
+            used |= 1U << ((block + i * (extent.counted ? 1 : access.stride.block)) % 16);
+        return used;
+    };
+    const uint32_t repeats = extent.cost_repeats();
+    if (extent.counted) return groups(first, 0) & groups(second, 0) ? repeats : 0;
+    uint32_t meeting = 0;
+    for (uint32_t repeat = 0; repeat < repeats; ++repeat)
+        meeting += (groups(first, repeat) & groups(second, repeat)) != 0;
+    return meeting;
+}
+
+bool launch(Instruction& instruction, const Extent& extent, uint32_t widest, Dtype dtype, uint32_t meeting) {
+    Work work = Work::vector(extent.cost_repeats(), widest, static_cast<uint8_t>(dtype));
+    work.m = meeting;
+    instruction.work(work);
     return instruction.issue();
 }
 

@@ -160,7 +160,11 @@ constexpr uint32_t lanes_of(uint32_t bytes) { return 256 / bytes; }
 // Lets one pipe wait for what another has done so far, as instructions do that are made of several.
 void synchronise(Pipe from, Pipe to, Where where);
 
+// Repeats in which two operands are read from the same group of banks, one after the other. A repeat reads eight
+// blocks of each; the 16 groups are one block wide.
+uint32_t repeats_that_meet(const Access& first, const Access& second, const Extent& extent);
+
 // Logs the instruction's cost and orders it; whether its data is to be moved.
-bool launch(Instruction& instruction, const Extent& extent, uint32_t widest, Dtype dtype);
+bool launch(Instruction& instruction, const Extent& extent, uint32_t widest, Dtype dtype, uint32_t meeting = 0);
 
 }  // namespace sim

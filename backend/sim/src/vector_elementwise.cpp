@@ -49,7 +49,9 @@ void binary(const Call& call, Binary operation, const Local& dst, const Local& s
                                "scratch");
         declare(instruction, to, extent, Touch::Write);
     }
-    if (extent.nothing() || !launch(instruction, extent, widest, src0.dtype)) return;
+    if (extent.nothing() ||
+        !launch(instruction, extent, widest, src0.dtype, repeats_that_meet(from0, from1, extent)))
+        return;
     const uint64_t scalar = operation == Binary::AddDeqRelu ? registers().quantisation : 0;
     const Access all[3] = {to, from0, from1};
     walk(extent, all, [&](int64_t, uint32_t, int64_t count, const int64_t* offset) {
