@@ -3,13 +3,13 @@ laid out over the tile otherwise."""
 
 from __future__ import annotations
 
-from .stage import Stage
+from .stage import MOVES, Stage
 from .tile import MASK, Builder, Form, Scalar, Source, Value, VectorInstr
 
 # Their repeats can step over an operand differently: a row is read again for each row, a column's block again
 # for each lane.
 _DIRECT = ("Add", "Sub", "Mul", "Div", "Max", "Min")
-_FREE = ("Reduce", "Brcb", "Index", "Duplicate", "Fault", "GatherLoad", "Out", "Combine")
+_FREE = ("Reduce", "Brcb", "Index", "Duplicate", "Fault", "Out", "Combine", *MOVES)
 
 
 class _Broadcaster:

@@ -1,26 +1,27 @@
 """Conversions between dtypes, and between what lies in memory and what is computed in.
 
-Conversions to integers saturate on the chip, to 16 bits as to 32; to narrower integers the low bits are taken first.
-What they make of NaN is not documented for this chip, so that NaN becomes 0 before.
+Conversions to integers saturate on the chip; from wider integers the low bits are taken first. What conversions
+make of NaN is not documented for this chip, so that NaN becomes 0 before.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ...ops.dtypes import bfloat16, float16, uint16, uint32
 from .comparison import as_mask, bias, form_of
+from .formula import Vector, vector
 from .integers import narrowed, wrapped
 from .tile import MASK, Builder, Source, Value
-from .formula import Vector, vector
 
 Dtype = np.dtype[np.generic]
 
 
 def rounded(x: Vector, dtype: Dtype) -> Vector:
     """A float32 result in the representation of a dtype: rounded to it."""
-    if dtype == np.float16:
+    if dtype == float16:
         return x.cast("f16", "RINT")
-    if dtype.name == "bfloat16":
+    if dtype == bfloat16:
         return x.cast("bf16", "RINT").cast("f32")
     return x
 
@@ -49,7 +50,7 @@ def cast(b: Builder, source: Source, origin: Dtype, dtype: Dtype) -> Vector:
 def _one(dtype: Dtype) -> tuple[str, int | float]:
     """The representation of a dtype and 1 in it."""
     if dtype.kind in "fV":
-        return ("f16" if dtype == np.float16 else "f32"), 1.0
+        return ("f16" if dtype == float16 else "f32"), 1.0
     return ("i16" if dtype.itemsize < 4 else "i32"), 1
 
 
@@ -61,7 +62,7 @@ def _nonzero(x: Vector, origin: Dtype) -> Vector:
     return x.cast("f16", "RINT").differs(0.0)
 
 
-# --- from floats -----------------------------------------------------------------------------------------------
+# --- from floats --------------------------------------------------------------------------------------------
 
 
 def _from_float(x: Vector, origin: Dtype, dtype: Dtype) -> Vector:
@@ -82,7 +83,7 @@ def _from_float(x: Vector, origin: Dtype, dtype: Dtype) -> Vector:
     return (number >= 2147483648.0).where(high_part, number.max(0.0).cast("i32", "TRUNC"))
 
 
-# --- from integers ---------------------------------------------------------------------------------------------
+# --- from integers ------------------------------------------------------------------------------------------
 
 
 def _from_integer(x: Vector, origin: Dtype, dtype: Dtype) -> Vector:
@@ -107,15 +108,15 @@ def _low_bits(x: Vector, dtype: Dtype) -> Vector:
 
 def _float32(x: Vector, origin: Dtype) -> Vector:
     """16-bit lanes as float32, exactly."""
-    if origin == np.uint16:
+    if origin == uint16:
         return (x + bias(origin)).cast("f32") + 32768.0
     return x.cast("f32")
 
 
 def _to_float(x: Vector, origin: Dtype, dtype: Dtype) -> Vector:
     if origin.itemsize >= 4:
-        return rounded(_unsigned_to_float(x) if origin == np.uint32 else x.cast("f32", "RINT"), dtype)
-    if dtype == np.float16 and origin != np.uint16:
+        return rounded(_unsigned_to_float(x) if origin == uint32 else x.cast("f32", "RINT"), dtype)
+    if dtype == float16 and origin != uint16:
         return x.cast("f16", "RINT")
     return rounded(_float32(x, origin), dtype)
 
@@ -126,7 +127,7 @@ def _unsigned_to_float(x: Vector) -> Vector:
     return high + (x << 16).logical_right(16).cast("f32", "RINT")
 
 
-# --- the same bits -----------------------------------------------------------------------------------------------
+# --- the same bits ------------------------------------------------------------------------------------------
 
 
 def bitcast(b: Builder, source: Source, origin: Dtype, dtype: Dtype) -> Vector:
@@ -136,13 +137,13 @@ def bitcast(b: Builder, source: Source, origin: Dtype, dtype: Dtype) -> Vector:
         return x
     if dtype.itemsize == 1:
         return wrapped(x, dtype)
-    bits = x.cast("bf16", "RINT").bits() if origin.name == "bfloat16" else x.bits()
-    if dtype.name == "bfloat16":
+    bits = x.cast("bf16", "RINT").bits() if origin == bfloat16 else x.bits()
+    if dtype == bfloat16:
         return bits.view("bf16").cast("f32")
     return bits.floats() if dtype.kind == "f" else bits
 
 
-# --- memory --------------------------------------------------------------------------------------------------------
+# --- memory -------------------------------------------------------------------------------------------------
 
 
 def from_memory(b: Builder, raw: Value, dtype: Dtype) -> Value:
@@ -168,7 +169,7 @@ def to_memory(b: Builder, value: Value, dtype: Dtype) -> Value:
         return x.number("f16", 1.0).cast("u8", "RINT").value
     if dtype.itemsize == 1:
         return x.cast("f16", "RINT").cast("i8" if dtype.kind == "i" else "u8", "RINT").value
-    if dtype.name == "bfloat16":
+    if dtype == bfloat16:
         return x.cast("bf16", "RINT").value
     if dtype.kind == "u" and dtype.itemsize < 8:
         return x.view(f"u{8 * dtype.itemsize}").value

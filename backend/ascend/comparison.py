@@ -10,8 +10,9 @@ import math
 
 import numpy as np
 
-from .tile import Builder, Form, Scalar, Source, Value
+from ...ops.dtypes import float16
 from .formula import Vector, vector
+from .tile import Builder, Form, Scalar, Source, Value
 
 Dtype = np.dtype[np.generic]
 
@@ -136,17 +137,13 @@ def extreme(b: Builder, op: str, x: Source, y: Source, dtype: Dtype) -> Vector:
         return u | v if op == "max" else u & v
     if dtype.kind in "fV":
         # Of 0 and -0 the second, of float16 the first.
-        if dtype == np.float16:
+        if dtype == float16:
             x, y = y, x
         return _float_extreme(b, "GT" if op == "max" else "LT", x, y, form)
     if isinstance(x, Scalar):
         x, y = y, x
     u = ordered(b, x, dtype, form)
-    other: Vector | Scalar
-    if isinstance(y, Scalar):
-        other = biased(y, dtype)  # type: ignore[assignment]
-    else:
-        other = ordered(b, y, dtype, form)
+    other = biased(y, dtype) if isinstance(y, Scalar) else ordered(b, y, dtype, form)
     result = u.max(other) if op == "max" else u.min(other)
     return result - bias(dtype) if is_wide_unsigned(dtype) else result
 

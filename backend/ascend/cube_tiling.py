@@ -242,6 +242,14 @@ def _lines(width: Any, start: Any, line: int) -> Any:
     return width * np.maximum(1.0, touched / np.ceil(width / line))
 
 
+def _lines_of_share(extent: int, unit: int, parts: Any, size: int, start: Any, line: int) -> Any:
+    """The same of an even share of an extent, whichever of the two sizes that there are costs more."""
+    units = -(-extent // unit)
+    small = np.minimum(np.maximum(np.floor(units / parts), 1) * unit, extent) * size
+    large = np.minimum(np.ceil(units / parts) * unit, extent) * size
+    return np.maximum(_lines(small, start, line) / small, _lines(large, start, line) / large) * large
+
+
 def _starts(c: Contraction, pitch: int, own: Any, line: int) -> Any:
     """The largest power of two, in bytes and at most a line, that all pieces of an operand start at multiples of."""
     own = np.asarray(own).astype(np.int64) * c.size
@@ -278,7 +286,7 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice
     deep_b = np.minimum(x.k * x.step_kb, c.k)
     if c.transpose_a:
         a_start = _starts(c, a_pitch, x.share_m, rates.line)
-        a_read = c.k * x.m_tiles * _lines(rows / x.m_tiles * size, a_start, rates.line)
+        a_read = c.k * x.m_tiles * _lines_of_share(c.m, x.share_m, x.m_cores * x.m_tiles, size, a_start, rates.line)
         a_pieces = c.k * x.m_tiles
     else:
         depth_a = c.k / packets_a
@@ -290,7 +298,8 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice
         b_pieces = columns * packets_b
     else:
         b_start = _starts(c, b_pitch, x.share_n, rates.line)
-        b_read = c.k * x.n_tiles * _lines(columns / x.n_tiles * size, b_start, rates.line)
+        parts = x.rounds * x.n_cores * x.n_tiles
+        b_read = c.k * x.n_tiles * _lines_of_share(c.n, x.share_n, parts, size, b_start, rates.line)
         b_pieces = c.k * x.n_tiles
     read = rounds * (times_a * a_read + times_b * b_read)
     pieces = rounds * (times_a * a_pieces + times_b * b_pieces)
@@ -333,12 +342,16 @@ def rounds_of(c: Contraction, chip: Chip, options: CubeOptions) -> int:
     return max(1, -(-columns // int(0.75 * chip.capacity.l2)))
 
 
+def _batch_cores(batch: int, cores: int) -> list[int]:
+    """In how many parts a batch may be shared out: none that leaves as many matrices to a core as fewer parts do."""
+    return sorted({-(-batch // -(-batch // b)) for b in range(1, min(batch, cores) + 1)})
+
+
 @functools.lru_cache(maxsize=256)
 def _grids(cores: int, batch: int) -> NDArray[np.int64]:
     """Rows (batch cores, m cores, n cores) whose product is at most the cores there are."""
     rows = []
-    matrices = sorted({-(-batch // -(-batch // b)) for b in range(1, min(batch, cores) + 1)})
-    for b in matrices:
+    for b in _batch_cores(batch, cores):
         for m in range(1, cores // b + 1):
             for n in range(1, cores // (b * m) + 1):
                 rows.append((b, m, n))
@@ -443,20 +456,25 @@ def candidates(c: Contraction, chip: Chip, options: CubeOptions, share_m: int, s
     limit_n = min(room // 16, chip.capacity.l0b // least)
     if c.bias:
         limit_n = min(limit_n, (chip.capacity.bias_table or 1024) // 4)
-    parts = []
-    axes_m: dict[int, NDArray[np.int64]] = {}
-    axes_n: dict[int, NDArray[np.int64]] = {}
-    for b, m, n in _grids(chip.cube_cores, c.batch).tolist():
-        if m not in axes_m:
-            axes_m[m] = _axis(c.m, share_m, m, limit_m)
-        if n not in axes_n:
-            axes_n[n] = _axis(c.n, share_n, n * rounds, limit_n)
-        rows, columns = axes_m[m], axes_n[n]
-        i, j = np.nonzero(rows[:, 1, None] * columns[None, :, 1] <= room)
-        if len(i):
-            grid = np.broadcast_to(np.array([b, m, n]), (len(i), 3))
-            parts.append(np.concatenate([grid, rows[i][:, :1], columns[j][:, :1], rows[i][:, 1:], columns[j][:, 1:]], axis=1))
-    return _Tiles(*np.concatenate(parts).T.astype(np.float64)) if parts else _Tiles(*np.empty((7, 0)))
+    cores = chip.cube_cores
+    axis_m = _axes(c.m, share_m, cores, 1, limit_m)
+    axis_n = _axes(c.n, share_n, cores, rounds, limit_n)
+    product = axis_m[:, 0, None] * axis_n[None, :, 0]
+    small = (product <= cores) & (axis_m[:, 2, None] * axis_n[None, :, 2] <= room)
+    found = []
+    for batch_cores in _batch_cores(c.batch, cores):
+        i, j = np.nonzero(small if batch_cores == 1 else small & (product <= cores // batch_cores))
+        m_cores, m_tiles, m = axis_m[i].T
+        n_cores, n_tiles, n = axis_n[j].T
+        found.append((np.full(len(i), batch_cores), m_cores, n_cores, m_tiles, n_tiles, m, n))
+    return _Tiles(*(np.concatenate(column).astype(np.float64) for column in zip(*found, strict=True)))
+
+
+@functools.lru_cache(maxsize=64)
+def _axes(extent: int, unit: int, cores: int, rounds: int, limit: int) -> NDArray[np.int64]:
+    """Rows (cores, tiles of each, size of the largest) of all ways to share out one extent."""
+    rows = [np.insert(_axis(extent, unit, n * rounds, limit), 0, n, axis=1) for n in range(1, cores + 1)]
+    return np.concatenate(rows)
 
 
 def _search(
@@ -475,6 +493,19 @@ def _search(
     deepest = np.minimum(chip.capacity.l0a // (l0 * size * t.m), chip.capacity.l0b // (l0 * size * t.n)) // unit * unit
     deepest = np.minimum(deepest, _up(c.k, unit))
     room = chip.capacity.l1 // (l1 * size)
+    # A first bound, of the arithmetic and the bytes alone, leaves few for the better one.
+    best: tuple[float, CubeTiling] | None = None
+    least = known
+    rough = _rough(c, rates, options, t, rounds, share_m, share_n)
+    first = int(np.argmin(rough))
+    found = _best_depth(c, chip, rates, options, t, first, int(deepest[first]), rounds, share_m, share_n)
+    if found is not None and found[0] < least:
+        least, best = found[0], found
+    keep = np.flatnonzero(rough < least)
+    t = _Tiles(*(getattr(t, f)[keep] for f in _Tiles.__dataclass_fields__))
+    deepest = deepest[keep]
+    if len(keep) == 0:
+        return best
     # The bound: the deepest step, packets that have L1 for themselves, and the shortest beginning.
     most_a = np.maximum(room // (t.m * deepest), 1) if options.large_packets else 1
     most_b = np.maximum(room // (t.n * deepest), 1) if options.large_packets else 1
@@ -486,31 +517,64 @@ def _search(
     rate = np.minimum(rates.read, rates.l2 / (t.batch_cores * t.m_cores * t.n_cores))
     saved = (t.m * (np.minimum(most_a * deepest, c.k) - unit) + t.n * (np.minimum(most_b * deepest, c.k) - unit)) * size / rate
     bound = ideal["total"] - np.maximum(saved, 0)
-    best: tuple[float, CubeTiling] | None = None
-    least = known
     for i in np.argsort(bound, kind="stable"):
         if bound[i] >= least:
             break
-        m, n = int(t.m[i]), int(t.n[i])
-        k, step_ka, step_kb = depths(c, chip, options, m, n, int(deepest[i]))
-        if len(k) == 0:
-            continue
-        times = predicted(
-            c, rates, options,
-            _Choice(m, n, k, step_ka, step_kb, t.batch_cores[i], t.m_cores[i], t.n_cores[i], rounds, t.m_tiles[i],
-                    t.n_tiles[i], share_m, share_n),
-        )["total"]  # fmt: skip
-        j = int(np.argmin(times))
-        if times[j] < least:
-            least = float(times[j])
-            shares = Shares(
-                int(t.batch_cores[i]), int(t.m_cores[i]), int(t.n_cores[i]), rounds, int(t.m_tiles[i]), int(t.n_tiles[i])
-            )
-            best = least, CubeTiling(
-                m, n, int(k[j]), int(step_ka[j]), int(step_kb[j]), share_m, share_n, l1, l0, l0c,
-                m * int(k[j] * step_ka[j]), n * int(k[j] * step_kb[j]), False, False, shares, {}, "",
-            )  # fmt: skip
+        found = _best_depth(c, chip, rates, options, t, int(i), int(deepest[i]), rounds, share_m, share_n)
+        if found is not None and found[0] < least:
+            least, best = found[0], found
     return best
+
+
+def _rough(
+    c: Contraction, rates: CubeRates, options: CubeOptions, t: _Tiles, rounds: int, share_m: int, share_n: int
+) -> Numbers:
+    """A bound from below: what the multiplications and the bytes of a core take at least."""
+    cm, cn, ck = rates.cube
+    rows = np.minimum(np.ceil(-(-c.m // share_m) / t.m_cores) * share_m, _up(c.m, 16))
+    columns = np.minimum(np.ceil(-(-c.n // share_n) / (t.n_cores * rounds)) * share_n, _up(c.n, 16))
+    times = np.ceil(c.batch / t.batch_cores) * rounds
+    work = times * np.ceil(rows / cm) * np.ceil(columns / cn) * np.ceil(c.k / ck)
+    copies_a = np.where(c.k * t.m * c.size * buffers(options)[0] <= 2**19, 1, t.n_tiles)
+    copies_b = np.where(c.k * t.n * c.size * buffers(options)[0] <= 2**19, 1, t.m_tiles)
+    missed = times * c.k * c.size * (rows / t.n_cores + columns / t.m_cores) * (1 / rates.missing - 1 / rates.read)
+    moved = times * c.k * c.size * (rows * copies_a + columns * copies_b) / rates.read + missed
+    # Pieces: a row of a matrix for each step along k, or the rows of a tile as often as L1 makes a packet end.
+    room = (2**19 if options.large_packets else 2**17) / c.size / buffers(options)[0]
+    a_pieces = c.k if c.transpose_a else np.maximum(t.m, t.m * t.m * (c.k / room))
+    b_pieces = c.k if not c.transpose_b else np.maximum(t.n, t.n * t.n * (c.k / room))
+    crossed: Any = 0.0
+    if c.transpose_b and not c.transpose_a:  # both share L1
+        crossed = np.where((copies_a == t.n_tiles) & (copies_b == t.m_tiles), 2 * t.m * t.n * (c.k / room), 0.0)
+        crossed = np.where(c.k * np.minimum(t.m, t.n) * c.size * buffers(options)[0] > 2**19, crossed, 0.0)
+    pieces = times * (t.m_tiles * copies_a * a_pieces + t.n_tiles * copies_b * b_pieces + t.m_tiles * t.n_tiles * crossed)
+    moved = moved + pieces * rates.copy_piece
+    return rates.launch + rates.launch_core * t.batch_cores * t.m_cores * t.n_cores + np.maximum(work, moved)
+
+
+def _best_depth(
+    c: Contraction, chip: Chip, rates: CubeRates, options: CubeOptions, t: _Tiles, i: int, deepest: int, rounds: int,
+    share_m: int, share_n: int,
+) -> tuple[float, CubeTiling] | None:  # fmt: skip
+    """The best step and packets of one tile."""
+    m, n = int(t.m[i]), int(t.n[i])
+    k, step_ka, step_kb = depths(c, chip, options, m, n, deepest)
+    if len(k) == 0:
+        return None
+    choice = _Choice(
+        m, n, k, step_ka, step_kb, t.batch_cores[i], t.m_cores[i], t.n_cores[i], rounds, t.m_tiles[i], t.n_tiles[i],
+        share_m, share_n,
+    )  # fmt: skip
+    times = predicted(c, rates, options, choice)["total"]
+    j = int(np.argmin(times))
+    shares = Shares(
+        int(t.batch_cores[i]), int(t.m_cores[i]), int(t.n_cores[i]), rounds, int(t.m_tiles[i]), int(t.n_tiles[i])
+    )
+    l1, l0, l0c = buffers(options)
+    return float(times[j]), CubeTiling(
+        m, n, int(k[j]), int(step_ka[j]), int(step_kb[j]), share_m, share_n, l1, l0, l0c,
+        m * int(k[j] * step_ka[j]), n * int(k[j] * step_kb[j]), False, False, shares, {}, "",
+    )  # fmt: skip
 
 
 def depths(

@@ -18,6 +18,11 @@ _LOGIC = ("And", "Or", "Not")
 COUNT = {Form.FULL: "n", Form.ROW: "nl", Form.COLUMN: "nr"}
 
 
+def count_of(value: Value) -> str:
+    """How many elements a value has, in whole repeats; "" where that is not told by its form."""
+    return value.room.count if value.room else COUNT.get(value.form, "")
+
+
 class InstructionWriter:
     """Writes instructions on the buffers that values were given.
 
@@ -40,14 +45,14 @@ class InstructionWriter:
 
     def __call__(self, instr: VectorInstr) -> None:
         op, dst = instr.op, instr.dst
-        if op == "View":
+        if op in ("View", "Window"):
             return  # the same buffer
         if op == "Fault":
             self._fault(instr)
             return
         assert dst is not None
-        count = f"static_cast<int32_t>({COUNT[dst.form]})" if dst.form in COUNT else ""
-        plain = COUNT.get(dst.form, "")
+        plain = count_of(dst)
+        count = f"static_cast<int32_t>({plain})"
         to = self._tensor(dst)
         args = [self._argument(s) for s in instr.srcs]
         if op in _BINARY and instr.attrs:
@@ -97,7 +102,7 @@ class InstructionWriter:
 
     def _logic(self, instr: VectorInstr, dst: Value) -> None:
         """And, Or, Not of 16 bits at a time, whatever the values are."""
-        plain = COUNT[dst.form]
+        plain = count_of(dst)
         kind = "i16" if dst.dtype == "i16" else "u16"
         scale = {"i16": plain, "u16": plain, "i32": f"{plain} * 2", "u32": f"{plain} * 2"}
         count = scale.get(dst.dtype, f"{plain} / 16")
@@ -108,10 +113,10 @@ class InstructionWriter:
         """A copy within UB, whole blocks of it."""
         if dst.dtype == MASK:
             self.write(
-                f"DataCopy({self._tensor(dst)}, {self._tensor(source)}, Align({COUNT[dst.form]} / 8, 32));"
+                f"DataCopy({self._tensor(dst)}, {self._tensor(source)}, Align({count_of(dst)} / 8, 32));"
             )
         else:
-            self.write(f"DataCopy({self._tensor(dst)}, {self._tensor(source)}, {COUNT[dst.form]});")
+            self.write(f"DataCopy({self._tensor(dst)}, {self._tensor(source)}, {count_of(dst)});")
         self.used.add("Align")
 
     def _reduce(self, instr: VectorInstr, dst: Value) -> None:

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
+from ...ops.dtypes import bfloat16, float16
 from .casts import rounded, widened
 from .comparison import form_of
+from .formula import Vector, vector
 from .integers import lanes
 from .tile import Builder, Scalar, Source
-from .formula import Vector, vector
 
 Dtype = np.dtype[np.generic]
 
@@ -18,7 +19,7 @@ Dtype = np.dtype[np.generic]
 def arithmetic(b: Builder, op: str, x: Source, y: Source, dtype: Dtype) -> Vector:
     """``add``, ``sub``, ``mul``, ``div``; bfloat16 in float32, rounded after each."""
     result = _quotient(b, x, y) if op == "div" else lanes(b, op, x, y)
-    return result if dtype == np.float16 else rounded(result, dtype)
+    return result if dtype == float16 else rounded(result, dtype)
 
 
 def _quotient(b: Builder, x: Source, y: Source) -> Vector:
@@ -51,7 +52,7 @@ def nextafter(b: Builder, x: Source, y: Source, dtype: Dtype) -> Vector:
     """The neighbour of x toward y: one step of the bits, away from zero or toward it."""
     form = form_of(x, y)
     u, v = vector(b, x, form), vector(b, y, form)
-    narrow = dtype.name == "bfloat16"
+    narrow = dtype == bfloat16
     bits = u.cast("bf16", "RINT").bits() if narrow else u.bits()
     one = bits.like(1)
     moved = bits + ((v > u) ^ (u < 0.0)).where(one, bits.like(-1))
@@ -60,7 +61,7 @@ def nextafter(b: Builder, x: Source, y: Source, dtype: Dtype) -> Vector:
     moved = u.equals(0.0).where(smallest, moved)
     after = moved.view("bf16").cast("f32") if narrow else moved.floats()
     # NumPy's choice between 0 and -0.
-    after = u.equals(v).where(u if dtype == np.float16 else v, after)
+    after = u.equals(v).where(u if dtype == float16 else v, after)
     return (u.equals(u) & v.equals(v)).where(after, math.nan)
 
 
@@ -68,7 +69,7 @@ def hypot(b: Builder, x: Source, y: Source, dtype: Dtype) -> Vector:
     """The square root of the sum of squares, both scaled by the power of two of the larger."""
     form = form_of(x, y)
     u, v = abs(widened(vector(b, x, form))), abs(widened(vector(b, y, form)))
-    if dtype == np.float16:
+    if dtype == float16:
         length = (u * u + v * v).sqrt()
     else:
         bits = u.max(v).bits()

@@ -1,7 +1,6 @@
 """Formulas over values of a tile: operators that write down vector instructions.
 
-A number stands for itself at every point, and where the instruction has a form with a scalar no buffer is needed
-for it.
+A number stands for itself at every point; where the instruction has a form with a scalar it needs no buffer.
 """
 
 from __future__ import annotations

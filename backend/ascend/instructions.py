@@ -1,7 +1,7 @@
 """The vector instructions that tiles are made of: what each takes, checked against the data of a chip.
 
-Which element dtypes an instruction takes stands in the chip's data alone; here stands what the tile form adds to
-it: that bits are moved as 16-bit integers whatever they are, and that masks are bits.
+Which element dtypes an instruction takes stands in the chip's data alone; here stands what the tile form adds
+to it: that bits are moved as 16-bit integers whatever they are, and that masks are bits.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Signature:
     Attributes
     ----------
     sources : str
-        One letter for each source: ``v`` a value of the instruction's dtype, ``s`` a scalar of it, ``m`` a mask,
-        ``e`` either a value or a scalar.
+        One letter for each source: ``v`` a value of the instruction's dtype, ``s`` a scalar of it, ``m`` a
+        mask, ``e`` either a value or a scalar.
     mask : bool
         Whether the result is a mask.
     bits : bool
@@ -55,7 +55,7 @@ INSTRUCTIONS: dict[str, Signature] = {
 def mistake(instr: VectorInstr, chip: Chip) -> str:
     """What is wrong with an instruction on a chip, or "".
 
-    Instructions of the tile form's own (`View`, `Index`, `Fault`…) are not looked at, but for the widths of a view.
+    Instructions of the tile form's own (`View`, `Index`, `Fault`…) are not looked at.
     """
     assert instr.dst is not None or instr.op == "Fault"
     if instr.op == "Cast":

@@ -1,7 +1,7 @@
 """Integer arithmetic: wrapping, division, shifts by what stands in a tile, bit counts, random bits, indices.
 
-8- and 16-bit integers stand in 16-bit lanes, 32-bit ones in 32-bit lanes, unsigned ones as their bits. Addition,
-subtraction and multiplication of lanes give the low bits of the result.
+8- and 16-bit integers stand in 16-bit lanes, 32-bit ones in 32-bit lanes, unsigned ones as their bits.
+Addition, subtraction and multiplication of lanes give the low bits of the result.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from functools import cache
 
 import numpy as np
 
+from ...ops.dtypes import int32, uint8, uint16
 from .comparison import bias, form_of
-from .tile import Builder, Scalar, Source, Value
 from .formula import Vector, fitted, vector
+from .tile import Builder, Scalar, Source, Value
 
 Dtype = np.dtype[np.generic]
 
@@ -77,10 +78,10 @@ def bitwise(b: Builder, op: str, x: Source, y: Source) -> Vector:
 
 
 def inverted(x: Vector, dtype: Dtype) -> Vector:
-    return 255 - x if dtype == np.uint8 else ~x
+    return 255 - x if dtype == uint8 else ~x
 
 
-# --- division ------------------------------------------------------------------------------------------------
+# --- division -----------------------------------------------------------------------------------------------
 
 
 def divide(b: Builder, op: str, x: Source, y: Source, dtype: Dtype) -> Vector:
@@ -94,7 +95,7 @@ def divide(b: Builder, op: str, x: Source, y: Source, dtype: Dtype) -> Vector:
 
 def _wide(x: Vector, dtype: Dtype) -> Vector:
     """Integers of 8 or 16 bits as floats."""
-    if dtype == np.uint16:
+    if dtype == uint16:
         return (x + bias(dtype)).cast("f32") + 32768.0
     return x.cast("f16" if dtype.itemsize == 1 else "f32")
 
@@ -102,8 +103,8 @@ def _wide(x: Vector, dtype: Dtype) -> Vector:
 def _divide_narrow(op: str, u: Vector, v: Vector, dtype: Dtype) -> Vector:
     """Through a float of more than twice the bits.
 
-    Half a step of the dividend away from zero in the divisor's direction keeps the quotient off integers by more than
-    the division's error, even were that two units in the last place.
+    Half a step of the dividend away from zero in the divisor's direction keeps the quotient off integers by
+    more than the division's error, even were that two units in the last place.
     """
     signed = dtype.kind == "i"
     f, g = _wide(u, dtype), _wide(v, dtype)
@@ -111,8 +112,8 @@ def _divide_narrow(op: str, u: Vector, v: Vector, dtype: Dtype) -> Vector:
         # Toward zero: the quotient of magnitudes, its sign put back.
         ratio = (abs(f) + 0.5) / abs(g)
         quotient = ratio.cast("i16", "FLOOR") if dtype.itemsize == 1 else _floor16(ratio)
-        negative_ = (u ^ v) >> 15
-        q = (quotient ^ negative_) - negative_
+        opposite_signs = (u ^ v) >> 15
+        q = (quotient ^ opposite_signs) - opposite_signs
         rest = u - q * v
         return wrapped(g.differs(0.0).where(rest, 0), dtype)
     if signed:
@@ -121,10 +122,7 @@ def _divide_narrow(op: str, u: Vector, v: Vector, dtype: Dtype) -> Vector:
     else:
         ratio = (f + 0.5) / g
     by_zero = g.differs(0.0)
-    if dtype.itemsize == 1:
-        q = ratio.cast("i16", "FLOOR")
-    else:
-        q = _floor16(ratio)
+    q = ratio.cast("i16", "FLOOR") if dtype.itemsize == 1 else _floor16(ratio)
     if op == "floor_divide":
         return by_zero.where(wrapped(q, dtype), 0)
     return by_zero.where(wrapped(u - q * v, dtype), 0)
@@ -143,8 +141,8 @@ def narrowed(x: Vector) -> Vector:
 def _nearest(u: Vector, v: Vector) -> tuple[Vector, Vector]:
     """Quotient and rest of 32-bit lanes, the rest smaller than the divisor in magnitude.
 
-    A float32 quotient is off by 3 * 2**-24 of itself, so that the first rest is at most half the divisor and 384,
-    and the second less than the divisor.
+    A float32 quotient is off by 3 * 2**-24 of itself, so that the first rest is at most half the divisor and
+    384, and the second less than the divisor.
     """
     f, g = u.cast("f32", "RINT"), v.cast("f32", "RINT")
     q = (f / g).cast("i32", "RINT")
@@ -168,16 +166,16 @@ def _divide_signed(op: str, u: Vector, v: Vector) -> Vector:
 def _divide_unsigned(op: str, u: Vector, v: Vector) -> Vector:
     """Half the dividend is a signed number: its quotient twice, and one more where the rest allows it.
 
-    Source: Warren, "Hacker's Delight", 2nd edition, section 9-3. From 2**31 on a divisor goes into any dividend at
-    most once.
+    Source: Warren, "Hacker's Delight", 2nd edition, section 9-3. From 2**31 on a divisor goes into any
+    dividend at most once.
     """
     high = v >> 31  # all ones from 2**31 on
     q, rest = _nearest(u.logical_right(1), v.max(1))
     q = q + (rest >> 31)
     q = (q + q) & ~high
     rest = u - q * v
-    # rest >= v: of small divisors the difference is a signed number; of large ones where rest too is large and it
-    # is not negative.
+    # rest >= v: of small divisors the difference is a signed number; of large ones where rest too is large and
+    # it is not negative.
     less = ((rest - v) >> 31) | (high & ~(rest >> 31))
     some = (v | -v) >> 31  # all ones but for 0
     if op == "floor_divide":
@@ -185,11 +183,11 @@ def _divide_unsigned(op: str, u: Vector, v: Vector) -> Vector:
     return (rest - (~less & v)) & some
 
 
-# --- shifts --------------------------------------------------------------------------------------------------
+# --- shifts -------------------------------------------------------------------------------------------------
 
 
 def shift(b: Builder, op: str, x: Source, y: Source, dtype: Dtype) -> Vector:
-    """A shift by the width or more, or by a negative number, gives 0, or the sign of a signed value to the right."""
+    """A shift by the width or more, or by a negative number, gives 0; a signed value to the right its sign."""
     form = form_of(x, y)
     u = vector(b, x, form)
     if isinstance(y, Scalar):
@@ -207,10 +205,8 @@ def _shift_by_number(op: str, u: Vector, y: Scalar, dtype: Dtype) -> Vector:
     arithmetic_right = op == "shift_right" and dtype.kind == "i"
     most = bits - 1 if arithmetic_right else bits
     if isinstance(y.value, str):
-        count: int | Scalar = Scalar(
-            lane,
-            f"static_cast<{lane[0:1]}nt{lane[1:]}_t>(static_cast<uint32_t>({y.value}) < {bits}u ? {y.value} : {most})",
-        )
+        text = f"static_cast<uint32_t>({y.value}) < {bits}u ? {y.value} : {most}"
+        count: int | Scalar = Scalar(lane, f"static_cast<int{lane[1:]}_t>({text})")
     else:
         count = int(y.value) if 0 <= y.value < bits else most
         if not count:
@@ -251,7 +247,7 @@ def _at_most_31(v: Vector) -> Vector:
 def _shift_right_narrow(u: Vector, v: Vector, dtype: Dtype) -> Vector:
     """A product with 2**-v, rounded down."""
     power = _power_of_two(-_at_most_31(v), 0)
-    if dtype != np.uint16:
+    if dtype != uint16:
         return (u.cast("f32") * power).cast("i16", "FLOOR")
     shifted = (_wide(u, dtype) * power).cast("f32", "FLOOR")
     return (shifted - 32768.0).cast("i16", "RINT") + bias(dtype)
@@ -262,7 +258,7 @@ def _shift_right(u: Vector, v: Vector, dtype: Dtype) -> Vector:
     if dtype.kind == "u":
         # One step first makes a signed number of it.
         zero = v.equals(0)
-        shifted = _shift_right(u.logical_right(1), v - 1, np.dtype(np.int32))
+        shifted = _shift_right(u.logical_right(1), v - 1, int32)
         return zero.where(u, shifted)
     power = _power_of_two32(-_at_most_31(v), 0)
     low = (u << 16).logical_right(16).cast("f32", "RINT") * power
@@ -270,7 +266,7 @@ def _shift_right(u: Vector, v: Vector, dtype: Dtype) -> Vector:
     return low.cast("i32", "FLOOR") + high.cast("i32", "FLOOR")
 
 
-# --- bits ----------------------------------------------------------------------------------------------------
+# --- bits ---------------------------------------------------------------------------------------------------
 
 
 def popcount(x: Vector, dtype: Dtype) -> Vector:
@@ -294,12 +290,12 @@ def popcount(x: Vector, dtype: Dtype) -> Vector:
     return (x * 0x01010101).logical_right(24).cast("i16")
 
 
-# --- random bits ----------------------------------------------------------------------------------------------
+# --- random bits --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A 64-bit counter as its two 32-bit words; made by adding a number to an index, read by random bits alone."""
+    """A 64-bit counter in two words; made by adding a number to an index, read by random bits alone."""
 
     low: Value
     high: Value
@@ -372,23 +368,23 @@ def random_bits(b: Builder, counter: Source | Words, key: Source, stream: Source
     return at(10, word)
 
 
-# --- indices ---------------------------------------------------------------------------------------------------
+# --- indices ------------------------------------------------------------------------------------------------
 
 
 def wrap_index(b: Builder, index: Source, size: Source, number: int) -> Vector:
     """Count a negative index from the end; one out of range is a fault and becomes the nearest in range."""
     form = form_of(index, size)
     x = vector(b, index, form)
-    negative_ = x >> 31
+    below = x >> 31
     if isinstance(size, Scalar):
-        wrapped_ = x - negative_ * size
+        wrapped_ = x - below * size
         last: Vector | Scalar = (
             Scalar("i32", f"({size.value} - 1)")
             if isinstance(size.value, str)
             else Scalar("i32", size.value - 1)
         )
     else:
-        wrapped_ = x - negative_ * Vector(b, size)
+        wrapped_ = x - below * Vector(b, size)
         last = Vector(b, size) - 1
     inside = wrapped_.min(last).max(0)
     b.fault((~inside.equals(wrapped_)).value, x.value, number)

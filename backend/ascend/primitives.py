@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.dtypes import float16, float32, int32, int64, uint64
 from ...ops.primitives import PRIMITIVES
 from . import casts, comparison, floating, integers, transcendental, transcendental_power
 from .comparison import form_of
-from .tile import MASK, Builder, Scalar, Source, Value
 from .formula import Vector, fitted, vector
+from .tile import MASK, Builder, Scalar, Source, Value
 
 Dtype = np.dtype[Any]
 
@@ -35,7 +36,6 @@ _REPRESENTATION = {
     "float32": "f32", "float16": "f16", "bfloat16": "f32", "int8": "i16", "uint8": "i16", "int16": "i16",
     "uint16": "i16", "int32": "i32", "uint32": "i32", "bool": MASK, "int64": "i32", "uint64": "i32",
 }  # fmt: skip
-INT32: Dtype = np.dtype(np.int32)
 
 
 @cache
@@ -92,7 +92,7 @@ def scalar_representation(dtype: Dtype) -> ScalarRepresentation:
         case "float32" | "bfloat16":
             return ScalarRepresentation("float", np.dtype(np.float32), _float_of(dtype))
         case "int64":
-            return ScalarRepresentation("int32_t", INT32, _narrow)
+            return ScalarRepresentation("int32_t", int32, _narrow)
         case "uint64":
             return ScalarRepresentation("uint64_t", dtype, lambda number: int(number) % 2**64)
     lane = "i16" if dtype.itemsize < 4 else "i32"
@@ -107,12 +107,21 @@ def load_conversion(b: Builder, raw: Value, dtype: Dtype) -> Value:
 def store_conversion(b: Builder, value: Source, dtype: Dtype) -> Value:
     """What is copied to memory for a value in the representation of its dtype."""
     if isinstance(value, Scalar):
-        value = vector(b, value).value if dtype.kind != "b" else comparison.as_mask(b, value, form_of(value)).value
+        value = (
+            vector(b, value).value
+            if dtype.kind != "b"
+            else comparison.as_mask(b, value, form_of(value)).value
+        )
     return casts.to_memory(b, value, dtype)
 
 
 def lower(
-    b: Builder, op: str, result: Dtype, args: Sequence[Source], dtypes: Sequence[Dtype], attrs: tuple[Any, ...]
+    b: Builder,
+    op: str,
+    result: Dtype,
+    args: Sequence[Source],
+    dtypes: Sequence[Dtype],
+    attrs: tuple[Any, ...],
 ) -> Source:
     """Write down the instructions of one primitive.
 
@@ -139,10 +148,10 @@ def lower(
         found = _of_scalars(op, result, args, dtypes, attrs)  # type: ignore[arg-type]
         if found is not None:
             return found
-    if computed.name == "uint64":
+    if computed == uint64:
         return _counter(b, op, args, result, attrs)
-    if computed.name == "int64" and op != "wrap_index":
-        computed = INT32
+    if computed == int64 and op != "wrap_index":
+        computed = int32
     function = _SPECIAL.get(op)
     if function is not None:
         return function(b, op, result, args, dtypes, attrs)
@@ -169,6 +178,14 @@ def _of_bools(b: Builder, op: str, args: Sequence[Source]) -> Vector:
     return x & y if how == "and" else x | y if how == "or" else x ^ y
 
 
+_OF_ONE_INTEGER = {
+    "neg": integers.negative,
+    "abs": integers.absolute,
+    "not": integers.inverted,
+    "popcount": integers.popcount,
+}
+
+
 def _of_integers(b: Builder, op: str, args: Sequence[Source], dtype: Dtype) -> Vector:
     if len(args) == 2:
         x, y = args
@@ -180,9 +197,7 @@ def _of_integers(b: Builder, op: str, args: Sequence[Source], dtype: Dtype) -> V
             return integers.shift(b, op, x, y, dtype)
         return integers.divide(b, op, x, y, dtype)
     u = vector(b, args[0], form_of(args[0]))
-    return {
-        "neg": integers.negative, "abs": integers.absolute, "not": integers.inverted, "popcount": integers.popcount,
-    }[op](u, dtype)  # fmt: skip
+    return _OF_ONE_INTEGER[op](u, dtype)
 
 
 def _of_floats(b: Builder, op: str, args: Sequence[Source], dtype: Dtype) -> Vector:
@@ -203,21 +218,21 @@ def _of_floats(b: Builder, op: str, args: Sequence[Source], dtype: Dtype) -> Vec
         case "abs":
             return abs(x)
         case "sqrt":
-            return x.sqrt() if dtype == np.float16 else casts.rounded(x.sqrt(), dtype)
+            return x.sqrt() if dtype == float16 else casts.rounded(x.sqrt(), dtype)
         case "floor" | "ceil" | "trunc" | "rint":
             return floating.whole(op, x)
     wide = [casts.widened(v) for v in vectors]
     if op == "atan2":
         y = transcendental.atan2(wide[0], wide[1])
     elif op == "pow":
-        exact = dtype == np.float32
+        exact = dtype == float32
         y = (transcendental_power.power if exact else transcendental_power.power_narrow)(wide[0], wide[1])
     else:
         y = transcendental_power.FUNCTIONS[op](wide[0])
     return casts.rounded(y, dtype)
 
 
-# --- primitives that are not of one dtype ------------------------------------------------------------------------
+# --- primitives that are not of one dtype -------------------------------------------------------------------
 
 _Args = Sequence[Source]
 _Dtypes = Sequence[Dtype]
@@ -231,21 +246,19 @@ def _cast(b: Builder, op: str, result: Dtype, args: _Args, dtypes: _Dtypes, attr
 
 
 def _as32(dtype: Dtype) -> Dtype:
-    return INT32 if dtype.itemsize == 8 else dtype
+    return int32 if dtype.itemsize == 8 else dtype
 
 
-def _bitcast(b: Builder, op: str, result: Dtype, args: _Args, dtypes: _Dtypes, attrs: tuple[Any, ...]) -> Source:
+def _bitcast(
+    b: Builder, op: str, result: Dtype, args: _Args, dtypes: _Dtypes, attrs: tuple[Any, ...]
+) -> Source:
     return casts.bitcast(b, args[0], dtypes[0], result).value
 
 
-def _where(b: Builder, op: str, result: Dtype, args: _Args, dtypes: _Dtypes, attrs: tuple[Any, ...]) -> Source:
-    return comparison.where(b, args[0], args[1], args[2], result)
-
-
-def _random_bits(
+def _where(
     b: Builder, op: str, result: Dtype, args: _Args, dtypes: _Dtypes, attrs: tuple[Any, ...]
 ) -> Source:
-    return integers.random_bits(b, args[0], args[1], args[2], attrs[0]).value
+    return comparison.where(b, args[0], args[1], args[2], result)
 
 
 def _wrap_index(
@@ -254,9 +267,7 @@ def _wrap_index(
     return integers.wrap_index(b, args[0], args[1], attrs[0]).value
 
 
-_SPECIAL = {
-    "cast": _cast, "bitcast": _bitcast, "where": _where, "random_bits": _random_bits, "wrap_index": _wrap_index,
-}  # fmt: skip
+_SPECIAL = {"cast": _cast, "bitcast": _bitcast, "where": _where, "wrap_index": _wrap_index}
 
 
 def _counter(b: Builder, op: str, args: _Args, result: Dtype, attrs: tuple[Any, ...]) -> Source:
@@ -266,10 +277,10 @@ def _counter(b: Builder, op: str, args: _Args, result: Dtype, attrs: tuple[Any, 
     if op == "add":
         return integers.add_counter(b, args[0], args[1])  # type: ignore[return-value]
     assert op == "cast"
-    return casts.cast(b, args[0], INT32, _as32(result)).value
+    return casts.cast(b, args[0], int32, _as32(result)).value
 
 
-# --- numbers -----------------------------------------------------------------------------------------------------
+# --- numbers ------------------------------------------------------------------------------------------------
 
 
 def _clean(source: Source, dtype: Dtype) -> Source:
@@ -280,7 +291,7 @@ def _clean(source: Source, dtype: Dtype) -> Source:
         return Scalar(source.dtype, float(source.value))
     if dtype.kind == "b":
         return Scalar("f16", float(source.value))
-    if dtype.name == "uint64":
+    if dtype == uint64:
         return Scalar("u64", int(source.value) % 2**64)
     return Scalar(source.dtype, fitted(int(source.value), source.dtype))
 
@@ -292,11 +303,11 @@ def _of_scalars(
     op: str, result: Dtype, args: Sequence[Scalar], dtypes: Sequence[Dtype], attrs: tuple[Any, ...]
 ) -> Scalar | None:
     """What the scalar unit can work out, or what is known already."""
-    if op in ("wrap_index", "random_bits") or any(d.name == "uint64" for d in (result, *dtypes)):
+    if op in ("wrap_index", "random_bits") or result == uint64 or uint64 in dtypes:
         return None
     if not any(isinstance(a.value, str) for a in args):
         return _folded(op, result, args, dtypes, attrs)
-    if op in _SYMBOLS and dtypes[0].name == "int64":  # known to fit, so that nothing wraps
+    if op in _SYMBOLS and dtypes[0] == int64:  # known to fit, so that nothing wraps
         x, y = (a.value for a in args)
         return Scalar("i32", f"({x} {_SYMBOLS[op]} {y})")
     return None

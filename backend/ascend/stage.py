@@ -11,6 +11,7 @@ import numpy as np
 from ..ir import Kernel
 from .plane import Plane
 from .tile import Value, VectorInstr
+from .ways import Way
 
 Dtype = np.dtype[Any]
 # The dtypes of elements as they lie in memory, by name.
@@ -20,12 +21,17 @@ MEMORY = {
 }  # fmt: skip
 
 
+# Instructions of the tile form's own that move elements: `transfers` writes them.
+MOVES = ("Pick", "Every", "Turn", "ToSlots", "Window", "GatherPoints", "GatherRows")
+
+
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """A copy of a tile between memory and UB."""
 
     access: int
     value: Value
+    way: Way
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What runs on the chip and what on the host, and why: asked when the trace is cut, printed in the documentation."""
+"""What runs on the chip and what on the host, and why: asked when the trace is cut, shown in the documentation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LOOPS = {
 # What 64-bit integers that are known to fit 32 bits are computed with.
 _NARROW = {
     "int64": frozenset(
-        ("add", "sub", "mul", "neg", "abs", "max", "min", "floor_divide", "remainder", "fmod", "and", "or", "xor", "not",
-         "shift_right", "eq", "ne", "lt", "le", "where", "cast", "wrap_index")
+        ("add", "sub", "mul", "neg", "abs", "max", "min", "floor_divide", "remainder", "fmod", "and", "or", "xor",
+         "not", "shift_right", "eq", "ne", "lt", "le", "where", "cast", "wrap_index")
     ),
     "uint64": frozenset(("cast", "add", "random_bits")),
 }  # fmt: skip
@@ -60,7 +60,9 @@ def _refusal(op: str, dtype: Dtype, how: str, narrow: bool) -> str:
     if representation(dtype) is None:
         return f"{name} has no vector instructions"
     if dtype.itemsize == 8:
-        made_narrow = op in ("iota", "wrap_index", "full") or how in ("argmax", "argmin") or op == "random_bits"
+        made_narrow = (
+            op in ("iota", "wrap_index", "full") or how in ("argmax", "argmin") or op == "random_bits"
+        )
         if not narrow and not made_narrow:
             return f"{name} has no vector instructions"
         if primitive.kind is Kind.ELEMENTWISE and op not in _NARROW[name]:
@@ -73,7 +75,7 @@ def _refusal(op: str, dtype: Dtype, how: str, narrow: bool) -> str:
     return ""
 
 
-# --- the table of the documentation ------------------------------------------------------------------------------
+# --- the table of the documentation -------------------------------------------------------------------------
 
 DTYPES: tuple[Dtype, ...] = tuple(
     np.dtype(name)

@@ -1,9 +1,9 @@
 """Transcendental functions of float32, as formulas without branches.
 
-The chip's exponential, logarithm and square root stand where they are accurate enough; what they leave is minimax
-polynomials of the relative error (Remez exchange, coefficients from the constant upward). Vectors have no multiplication
-and addition in one rounding that is documented to round once, so that reductions subtract products that are exact.
-How maximum and minimum treat NaN is not relied on: NaN reaches the result another way.
+The chip's exponential, logarithm and square root stand where they are accurate enough; what they leave is
+minimax polynomials of the relative error (Remez exchange, coefficients from the constant upward). No product and
+sum is documented to round once, so that reductions subtract products that are exact. How maximum and minimum
+treat NaN is not relied on: NaN reaches the result another way.
 
 Argument reductions follow Cody and Waite, "Software Manual for the Elementary Functions" (1980).
 """
@@ -33,7 +33,7 @@ def _odd(r: Vector, coefficients: Sequence[float]) -> Vector:
     return polynomial(z, coefficients) * z * r + r
 
 
-# --- exponentials ----------------------------------------------------------------------------------------------
+# --- exponentials -------------------------------------------------------------------------------------------
 
 
 def exp(x: Vector) -> Vector:
@@ -54,7 +54,7 @@ def power_of_two(x: Vector, low: Vector | None = None) -> Vector:
 
 
 def expm1(x: Vector) -> Vector:
-    """Away from 0 ``exp(x) - 1``; near it also what rounding took from the exponential, which its logarithm tells."""
+    """Away from 0 ``exp(x) - 1``; near it also what rounding took from the exponential, as its logarithm tells."""
     u = x.exp()
     less = u - 1.0
     near = less + u * (x - u.ln())
@@ -67,14 +67,14 @@ _SINH = (0.1666666716337204, 0.00833331048488617, 0.00019842895562760532, 2.7822
 
 
 def sinh(x: Vector) -> Vector:
-    """Up to 88 by the exponential itself, which beyond is a product, so that it does not overflow before the result."""
+    """The exponential beyond 88 is a product, so that it does not overflow before the result."""
     a = abs(x)
-    grown = a.min(88.0).exp() * (a - 88.0).max(0.0).exp() * 0.5
+    grown = a.min(88.0).exp() * 0.5 * (a - 88.0).max(0.0).exp()
     far = (grown - grown.under(0.25)).copysign(x)
     return (a >= 1.0).where(far, _odd(x, _SINH))
 
 
-# A difference that is exact for arguments above it, and half of its exponential, which float32 holds almost exactly.
+# A difference that is exact for arguments above it, and half of its exponential, which float32 almost holds.
 _SHIFT = 45 / 64
 _HALF_OF_SHIFTED = 1.0100277662277222
 
@@ -95,8 +95,8 @@ def tanh(x: Vector) -> Vector:
     return (a >= 0.55).where(far, _odd(a, _TANH)).copysign(x)
 
 
-# erf(x) / x - 1 in x^2 on |x| <= 0.9, and -log(erfc(x)) from there on, as precise as erf needs it; its last coefficient is
-# positive, so that it grows on past 4, where erf is 1.
+# erf(x) / x - 1 in x^2 on |x| <= 0.9, and log(erfc(x)) from there on, as precise as erf needs it; its last
+# coefficient is negative, so that it falls on past 4, where erf is 1.
 _ERF_NEAR = (
     0.12837915413993406, -0.376125241006278, 0.11282146407236467, -0.026779064647259602,
     0.005012153039449879, -0.000609120670906003,
@@ -114,7 +114,7 @@ def erf(x: Vector) -> Vector:
     return (a >= 0.9).where(far, near)
 
 
-# --- logarithms ------------------------------------------------------------------------------------------------
+# --- logarithms ---------------------------------------------------------------------------------------------
 
 
 def log(x: Vector) -> Vector:
@@ -130,7 +130,7 @@ def log10(x: Vector) -> Vector:
 
 
 def _log1p_above(x: Vector) -> Vector:
-    """``log(1 + x)`` for finite ``x >= 0``: the logarithm of the rounded sum, and what rounding took from it."""
+    """``log(1 + x)`` for finite ``x >= 0``: the logarithm of the rounded sum, and what rounding took."""
     u = x + 1.0
     return u.ln() + (x - (u - 1.0)) / u
 
@@ -166,16 +166,15 @@ def atanh(x: Vector) -> Vector:
     return (y * 0.5).copysign(x)
 
 
-# --- circular functions ------------------------------------------------------------------------------------------
+# --- circular functions -------------------------------------------------------------------------------------
 
 # Pi in parts of 8 bits, which multiples up to 2**16 leave exact, and one of 24.
 _PI = (3.140625, 0.000965118408203125, 2.5331974029541016e-06, 1.979060471057892e-09, 5.126688136514179e-12)
 _HALF_PI = tuple(p / 2 for p in _PI)
-# Adding and subtracting this rounds a float32 below 2**22 to an integer, which then stands in the low bits of the
-# sum.
+# Adding and subtracting this rounds a float32 below 2**22 to an integer, which stands in the sum's low bits.
 _ROUND = 1.5 * 2.0**23
-# Up to 1e5 multiples of pi are exact; up to `FAR` the result is that of an argument one rounding away; beyond it is
-# NaN.
+# Up to 1e5 multiples of pi are exact; up to `FAR` the result is that of an argument one rounding away; beyond
+# it is NaN.
 NEAR = 1e5
 FAR = 2.0**21
 _TINY = 2.0**-12  # below it the sine and the tangent are the argument, and keep the sign of zero
@@ -192,8 +191,8 @@ _TAN = (
 def _reduced(x: Vector, n: Vector, parts: Sequence[float]) -> Vector:
     """``x - n * sum(parts)``, rounded once.
 
-    The first two parts leave an exact difference. The next two are added up, then subtracted, each time with the error
-    of the step (Dekker, "A floating-point technique for extending the available precision", 1971).
+    The first two parts leave an exact difference. The next two are added up, then subtracted, each time with the
+    error of the step (Dekker, "A floating-point technique for extending the available precision", 1971).
     """
     rest = x + n * -parts[0] + n * -parts[1]
     third, fourth = n * parts[2], n * parts[3]
@@ -294,7 +293,7 @@ def atan2(y: Vector, x: Vector) -> Vector:
 UNARY: dict[str, Callable[[Vector], Vector]] = {
     f.__name__: f
     for f in (
-        exp, expm1, sinh, cosh, tanh, erf, log, log2, log10, log1p, asinh, acosh, atanh, sin, cos, tan, asin, acos,
-        atan,
+        exp, expm1, sinh, cosh, tanh, erf, log, log2, log10, log1p, asinh, acosh, atanh, sin, cos, tan, asin,
+        acos, atan,
     )
 }  # fmt: skip

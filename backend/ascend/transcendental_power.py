@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from .transcendental import UNARY, polynomial, power_of_two
 from .formula import Vector
+from .transcendental import UNARY, polynomial, power_of_two
 
 _SMALLEST_NORMAL = 2.0**-126
 
@@ -44,8 +44,8 @@ def _head(x: Vector) -> Vector:
 def _log2_parts(a: Vector) -> tuple[Vector, Vector]:
     """``log2(a)`` for ``0 < a`` finite in two parts, the first of 12 bits.
 
-    Source: the algorithm of FreeBSD's powf (Cody and Waite's logarithm in head and tail), with the exponent chosen
-    so that ``sqrt(1/2) <= m < sqrt(2)``.
+    Source: the algorithm of FreeBSD's powf (the logarithm in head and tail), with the exponent chosen so that
+    ``sqrt(1/2) <= m < sqrt(2)``.
     """
     denormal = a < _SMALLEST_NORMAL
     bits = denormal.where(a * 2.0**24, a).bits()

@@ -1,16 +1,26 @@
-"""Copies of tiles between global memory and UB, by how an access walks through memory."""
+"""Copies of tiles between global memory and UB, and what brings them into the order of the tile there."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir import Stride
-from .generated import Refused
+from . import library
 from .stage import Transfer
-from .tile import Form, VectorInstr
+from .text import Writer, literal
+from .tile import BYTES, Form, Scalar, Value, VectorInstr
+from .ways import BLOCK, Way
 
 if TYPE_CHECKING:
     from .source import Source
+
+# The vector unit's count of a form's elements, and along which variables they lie: lanes, rows and their pitch.
+_SPANS = {
+    "full": ("rows", "lanes", "pitch"),
+    "row": ("1", "lanes", "nl"),
+    "column": ("1", "rows", "nr"),
+    "turned": ("lanes", "rows", "height"),
+}
+_EVENT = 7  # of single waits
 
 
 class TransferWriter:
@@ -18,43 +28,402 @@ class TransferWriter:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.steps: dict[Value, int] = {}  # of each table, in bytes
+
+    # --- copies ----------------------------------------------------------------------------------------------
 
     def load(self, load: Transfer) -> None:
         """A tile's part of an access into its buffer."""
-        s, value = self.source, load.value
-        dst = s.tensor(value, value.dtype)
-        src = f"{s.global_name(load.access)}[{self._begin(load.access)}]"
-        self._copy("In", load, dst, src)
+        self._copy("In", load)
 
     def store(self, store: Transfer) -> None:
         """A tile's buffer to where an access says."""
-        s, value = self.source, store.value
-        dst = f"{s.global_name(store.access)}[{self._begin(store.access)}]"
-        self._copy("Out", store, dst, s.tensor(value, value.dtype))
+        self._copy("Out", store)
 
-    def gather(self, instr: VectorInstr) -> None:
-        """Elements at computed places."""
-        raise Refused("elements at computed places are not read by tiles")
-
-    def _copy(self, way: str, transfer: Transfer, dst: str, src: str) -> None:
-        s, plane = self.source, self.source.plane
-        value, access = transfer.value, transfer.access
-        layout = s.kernel.accesses[access].layout
-        walked = plane.row if value.form is Form.COLUMN else plane.lane
-        single = value.form is Form.COLUMN and plane.row < 0
-        if not single and layout[walked] != Stride.UNIT:
-            raise Refused("its elements do not lie side by side")
-        if value.form is Form.FULL and plane.row >= 0:
-            s.used.add(f"CopyRows{way}")
-            stride = s.stride(access, plane.row)
-            s.write(f"CopyRows{way}({dst}, {src}, rows, lanes, pitch, static_cast<int64_t>({stride}));")
+    def _copy(self, way: str, transfer: Transfer) -> None:
+        """Rows side by side, single elements, or elements with what lies between."""
+        s, plane, access = self.source, self.source.plane, transfer.access
+        form = plane.access_form(access) or Form.COLUMN
+        walked = plane.row if form is Form.COLUMN else plane.lane
+        count = "rows" if form is Form.COLUMN else "lanes"
+        how = transfer.way
+        begin = self._begin(access)
+        match how.kind:
+            case "rows":
+                span, pitch, rows, across = count, "pitch", "rows", plane.row
+                if how.reach:
+                    rows = f"rows + {how.reach}"
+            case "steps":
+                begin, span = self._low_end(begin, count, how.step), _span(count, how)
+                pitch, rows, across = _times("pitch", abs(how.step)), "rows", plane.row
+            case "turned":
+                begin, span = self._low_end(begin, "rows", how.step), _span("rows", how)
+                pitch, rows, across = _times("height", abs(how.step)), "lanes", plane.lane
+            case _:
+                self._copy_elements(way, transfer, form, walked, begin)
+                return
+        if form is Form.FULL and plane.row >= 0:
+            name, sizes = "CopyRows", f"{rows}, {span}, {pitch}, static_cast<int64_t>({s.stride(access, across)})"
         else:
-            s.used.add(f"Copy{way}")
-            count = "rows" if value.form is Form.COLUMN else "lanes"
-            s.write(f"Copy{way}({dst}, {src}, {count});")
+            name, sizes = "Copy", span
+        self._call(f"{name}{way}", way, transfer, begin, sizes)
+
+    def _copy_elements(self, way: str, transfer: Transfer, form: Form, walked: int, begin: str) -> None:
+        s, plane, access = self.source, self.source.plane, transfer.access
+        rows, lanes, pitch = _SPANS[form.value]
+        if form is Form.FULL and plane.row < 0:
+            rows = "1"
+        across = s.stride(access, plane.row) if form is Form.FULL and plane.row >= 0 else "0"
+        stride = s.stride(access, walked)
+        if transfer.way.step < 0:
+            begin = f"{begin} + static_cast<int64_t>({lanes} - 1) * {stride}"
+            stride = f"-{stride}"
+        sizes = f"{rows}, {lanes}, {pitch}, static_cast<int64_t>({across}), static_cast<int64_t>({stride})"
+        self._call(f"CopyElements{way}", way, transfer, begin, sizes)
+
+    def _call(self, function: str, way: str, transfer: Transfer, begin: str, sizes: str) -> None:
+        s, value = self.source, transfer.value
+        s.used.add(function)
+        local, memory = s.tensor(value, value.dtype), f"{s.global_name(transfer.access)}[{begin}]"
+        ends = f"{local}, {memory}" if way == "In" else f"{memory}, {local}"
+        s.write(f"{function}({ends}, {sizes});")
+
+    @staticmethod
+    def _low_end(begin: str, count: str, step: int) -> str:
+        """Where the elements begin in memory: with the last one where they are walked backwards."""
+        return begin if step > 0 else f"{begin} - static_cast<int64_t>({count} - 1) * {-step}"
 
     def _begin(self, access: int) -> str:
         s = self.source
-        layout = s.kernel.accesses[access].layout
-        axes = {k: s.at(k) for k, c in enumerate(layout) if c != Stride.ZERO}
+        axes = {k: s.at(k) for k, c in enumerate(s.kernel.accesses[access].layout) if c != "0"}
         return s.offset(access, axes)
+
+    # --- order -----------------------------------------------------------------------------------------------
+
+    def move(self, instr: VectorInstr) -> None:
+        """An instruction that moves elements within UB."""
+        s, dst = self.source, instr.dst
+        assert dst is not None
+        match instr.op:
+            case "Every":
+                step, first = instr.attrs
+                s.used.add("TakeEvery")
+                src = s.tensor(instr.reads[0], dst.dtype)
+                s.write(f"TakeEvery<{step}>({s.tensor(dst, dst.dtype)}, {src}, {first}, {self._count(dst)});")
+            case "Pick":
+                self._pick(instr, dst)
+            case "Turn":
+                self._turn(instr, dst)
+            case "ToSlots":
+                self._to_slots(instr, dst)
+            case "GatherPoints":
+                self._gather_points(instr, dst)
+            case "GatherRows":
+                self._gather_rows(instr, dst)
+
+    def _count(self, value: Value) -> str:
+        from .emit import count_of
+
+        return count_of(value)
+
+    def _pick(self, instr: VectorInstr, dst: Value) -> None:
+        s = self.source
+        source, table = instr.reads
+        step, first, span = instr.attrs
+        self.steps[table] = step
+        offsets = s.tensor(table, "u32")
+        signed = s.tensor(table, "i32")
+        if step < 0:
+            s.used.add("BackwardOffsets")
+            rows, lanes, pitch = _SPANS[span]
+            built = f"{s.buffers.of[table].name}_built"
+            with s.write.block(f"if ({lanes} != {built}_lanes || {rows} > {built}_rows)"):
+                s.write(
+                    f"BackwardOffsets({signed}, {rows}, {lanes}, {pitch}, {-step});",
+                    f"{built}_lanes = {lanes};",
+                    f"{built}_rows = {rows};",
+                )
+        to, src = s.tensor(dst, dst.dtype), s.tensor(source, dst.dtype)
+        s.write(f"Gather({to}, {src}, {offsets}, static_cast<uint32_t>({first}), {self._count(dst)});")
+
+    def tables(self, write: Writer) -> None:
+        """What tables hold before the first tile."""
+        s = self.source
+        for table, step in self.steps.items():
+            buffer = s.buffers.of[table]
+            name = s.tensor_name(buffer, "i32")
+            t = s.tuning
+            count = buffer.size(t.points, t.rows, t.lanes) // 4
+            if step > 0:
+                write(
+                    f"CreateVecIndex({name}, 0, {count});",
+                    f"Muls({name}, {name}, {step}, {count});  // bytes from one element to the next",
+                )
+            else:
+                write(
+                    f"Duplicate({name}, 0, {count});",
+                    f"uint32_t {buffer.name}_built_lanes = 0;",
+                    f"uint32_t {buffer.name}_built_rows = 0;",
+                )
+
+    def _turn(self, instr: VectorInstr, dst: Value) -> None:
+        s = self.source
+        source, spare = instr.reads
+        kind = f"i{8 * BYTES[dst.dtype]}"
+        s.used.add("Turn")
+        into = instr.attrs[0] == "in"
+        to = f"{s.tensor(dst, kind)}, {'pitch' if into else 'height'}"
+        src = f"{s.tensor(source, kind)}, {'height' if into else 'pitch'}"
+        sizes = "lanes, rows" if into else "rows, lanes"
+        s.write(f"Turn({to}, {src}, {s.tensor(spare, kind)}, {sizes});")
+
+    def _to_slots(self, instr: VectorInstr, dst: Value) -> None:
+        s = self.source
+        (source,) = instr.reads
+        s.used.add("ToBlocks")
+        slots = s.tensor(dst, source.dtype)
+        count = self._count(source)
+        s.write(f"ToBlocks({slots}, {s.tensor(source, source.dtype)}, {count});")
+        if dst.dtype == "i64":
+            s.used.add("SignSlots")
+            s.write(f"SignSlots({slots}, {count});")
+
+    # --- computed places -------------------------------------------------------------------------------------
+
+    def _gather_points(self, instr: VectorInstr, dst: Value) -> None:
+        s = self.source
+        (index,) = instr.reads
+        (access,) = instr.attrs
+        rows, lanes, pitch = _SPANS[index.form.value]
+        if s.plane.row < 0 and index.form is Form.FULL:
+            rows = "1"
+        place, element = (f"row * {pitch} + lane", "lane") if rows != "1" else ("lane", "lane")
+        with self._by_scalar_unit():
+            if rows != "1":
+                with s.write.block(f"for (uint32_t row = 0; row < {rows}; ++row)"):
+                    self._gather_point(dst, index, access, place, lanes)
+            else:
+                self._gather_point(dst, index, access, element, lanes)
+
+    def _gather_point(self, dst: Value, index: Value, access: int, place: str, lanes: str) -> None:
+        s = self.source
+        s.used.add("CopyIn")
+        with s.write.block(f"for (uint32_t lane = 0; lane < {lanes}; ++lane)"):
+            s.write(
+                f"const int64_t from = {s.offset(access, {})} + {s.tensor(index, 'i32')}.GetValue({place});",
+                f"CopyIn({s.tensor(dst, dst.dtype)}[({place}) * {BLOCK // BYTES[dst.dtype]}], "
+                f"{s.global_name(access)}[from], 1);",
+            )
+
+    def _gather_rows(self, instr: VectorInstr, dst: Value) -> None:
+        s = self.source
+        (begin,) = instr.srcs
+        (access,) = instr.attrs
+        s.used.add("CopyIn")
+        lane = f"{s.offset(access, {})} + lane0"
+        with self._by_scalar_unit():
+            if isinstance(begin, Scalar):
+                from_ = f"{lane} + {literal(begin)}"
+                s.write(f"CopyIn({s.tensor(dst, dst.dtype)}, {s.global_name(access)}[{from_}], lanes);")
+                return
+            with s.write.block("for (uint32_t row = 0; row < rows; ++row)"):
+                s.write(
+                    f"const int64_t from = {lane} + {s.tensor(begin, 'i32')}.GetValue(row);",
+                    f"CopyIn({s.tensor(dst, dst.dtype)}[row * pitch], {s.global_name(access)}[from], lanes);",
+                )
+
+    def _by_scalar_unit(self) -> _Waits:
+        return _Waits(self.source.write)
+
+
+class _Waits:
+    """Between the vector unit that computes places, the scalar unit that reads them, and the copies."""
+
+    def __init__(self, write: Writer) -> None:
+        self.write = write
+
+    def __enter__(self) -> None:
+        self.write(f"SetFlag<HardEvent::V_S>({_EVENT});", f"WaitFlag<HardEvent::V_S>({_EVENT});")
+
+    def __exit__(self, *_: object) -> None:
+        self.write(f"SetFlag<HardEvent::MTE2_V>({_EVENT});", f"WaitFlag<HardEvent::MTE2_V>({_EVENT});")
+
+
+def _times(name: str, factor: int) -> str:
+    return f"{name} * {factor}" if factor > 1 else name
+
+
+def _span(count: str, way: Way) -> str:
+    """Elements from the first to the last, and as many more as others of the tile begin later."""
+    step = abs(way.step)
+    if step == 1:
+        return count
+    return f"({count} - 1) * {step} + {1 + way.reach}"
+
+
+library.register(
+    "CopyElementsIn",
+    """
+// Single elements from GM to blocks of 32 bytes: `lanes` of them `laneStride` apart in each of `rows` rows.
+template <typename T>
+__aicore__ inline void CopyElementsIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t rows, uint32_t lanes,
+                                      uint32_t pitch, int64_t rowStride, int64_t laneStride)
+{
+    constexpr uint32_t block = 32 / sizeof(T);
+    const bool down = rows > lanes && rowStride > 0;  // the longer of the two is one instruction
+    const uint32_t outer = down ? lanes : rows, inner = down ? rows : lanes;
+    const uint32_t outerBlocks = down ? 1 : pitch, innerBlocks = down ? pitch : 1;
+    const int64_t outerStride = down ? laneStride : rowStride, stride = down ? rowStride : laneStride;
+    const int64_t gap = (stride - 1) * static_cast<int64_t>(sizeof(T));
+    const bool together = gap >= 0 && gap < 0xffffffffLL;
+    const uint32_t step = together ? 4095 : 1;
+    const DataCopyPadExtParams<T> pad{false, 0, 0, static_cast<T>(0)};
+    for (uint32_t i = 0; i < outer; ++i) {
+        for (uint32_t j = 0; j < inner; j += step) {
+            const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, inner - j)),
+                                         static_cast<uint32_t>(sizeof(T)), together ? static_cast<uint32_t>(gap) : 0u,
+                                         innerBlocks - 1, 0u};
+            DataCopyPad(dst[(i * outerBlocks + j * innerBlocks) * block],
+                        src[static_cast<int64_t>(i) * outerStride + static_cast<int64_t>(j) * stride], copy, pad);
+        }
+    }
+}
+""",
+    ("Least",),
+)
+library.register(
+    "CopyElementsOut",
+    """
+// The way back of CopyElementsIn.
+template <typename T>
+__aicore__ inline void CopyElementsOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t rows, uint32_t lanes,
+                                       uint32_t pitch, int64_t rowStride, int64_t laneStride)
+{
+    constexpr uint32_t block = 32 / sizeof(T);
+    const bool down = rows > lanes && rowStride > 0;
+    const uint32_t outer = down ? lanes : rows, inner = down ? rows : lanes;
+    const uint32_t outerBlocks = down ? 1 : pitch, innerBlocks = down ? pitch : 1;
+    const int64_t outerStride = down ? laneStride : rowStride, stride = down ? rowStride : laneStride;
+    const int64_t gap = (stride - 1) * static_cast<int64_t>(sizeof(T));
+    const bool together = gap >= 0 && gap < 0xffffffffLL;
+    const uint32_t step = together ? 4095 : 1;
+    for (uint32_t i = 0; i < outer; ++i) {
+        for (uint32_t j = 0; j < inner; j += step) {
+            const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, inner - j)),
+                                         static_cast<uint32_t>(sizeof(T)), innerBlocks - 1,
+                                         together ? static_cast<uint32_t>(gap) : 0u, 0u};
+            DataCopyPad(dst[static_cast<int64_t>(i) * outerStride + static_cast<int64_t>(j) * stride],
+                        src[(i * outerBlocks + j * innerBlocks) * block], copy);
+        }
+    }
+}
+""",
+    ("Least",),
+)
+library.register(
+    "TakeEvery",
+    """
+// One of every two or four elements, from `first` on.
+template <uint32_t step, typename T>
+__aicore__ inline void TakeEvery(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t first, uint32_t count)
+{
+    // Patterns 1 and 2 take one of two elements, 3 to 6 one of four.
+    const uint8_t pattern = static_cast<uint8_t>((step == 2 ? 1 : 3) + first);
+    uint64_t taken = 0;
+    GatherMask(dst, src, pattern, true, count * step, GatherMaskParams{1, 1, 0, 0}, taken);
+}
+""",
+)
+library.register(
+    "BackwardOffsets",
+    """
+// Where the elements of a tile are whose rows lie backwards, `step` bytes from one to the next.
+__aicore__ inline void BackwardOffsets(const LocalTensor<int32_t>& offsets, uint32_t rows, uint32_t lanes, uint32_t pitch,
+                                       int32_t step)
+{
+    const int32_t count = static_cast<int32_t>(pitch);
+    CreateVecIndex(offsets, 0, pitch);
+    Muls(offsets, offsets, -step, count);
+    Adds(offsets, offsets, static_cast<int32_t>(lanes - 1) * step, count);
+    Maxs(offsets, offsets, 0, count);
+    // Rows follow from those above them, twice as many each time.
+    for (uint32_t done = 1; done < rows; done *= 2) {
+        Adds(offsets[done * pitch], offsets, static_cast<int32_t>(done * pitch) * step,
+             static_cast<int32_t>(Least(done, rows - done) * pitch));
+    }
+}
+""",
+    ("Least",),
+)
+library.register(
+    "Turn",
+    """
+// Strips of blocks, transposed: `repeats` of them from (row, lane) of src on.
+template <typename T>
+__aicore__ inline void TurnBlocks(const LocalTensor<T>& dst, uint32_t dstPitch, const LocalTensor<T>& src,
+                                  uint32_t srcPitch, const LocalTensor<T>& spare, uint32_t rows, uint32_t lanes,
+                                  uint32_t row, uint32_t lane, uint32_t repeats, bool down)
+{
+    constexpr uint32_t block = 32 / sizeof(T);
+    constexpr uint32_t halves = 16 / block;  // blocks that sixteen elements of a column fill
+    const uint32_t dstStep = (down ? 16 : block * dstPitch) / block;
+    const uint32_t srcStep = (down ? 16 * srcPitch : block) / block;
+    const uint32_t rowStep = down ? 16 : 0, laneStep = down ? 0 : block;
+    for (uint32_t done = 0; done < repeats; done += 255) {
+        const uint32_t some = Least<uint32_t>(255, repeats - done);
+        const uint32_t row0 = row + done * rowStep, lane0 = lane + done * laneStep;
+        LocalTensor<T> to[16];
+        LocalTensor<T> from[16];
+        for (uint32_t i = 0; i < 16; ++i) {
+            from[i] = src[Least(row0 + i, rows - 1) * srcPitch + lane0];
+            const uint32_t column = lane0 + i / halves;
+            const uint32_t at = row0 + i % halves * block;
+            to[i] = column < lanes ? dst[column * dstPitch + at] : spare[at];
+        }
+        // The strides of a single repeat count too.
+        const TransDataTo5HDParams params{false, false, static_cast<uint8_t>(some),
+                                          static_cast<uint16_t>(some > 1 ? dstStep : 0),
+                                          static_cast<uint16_t>(some > 1 ? srcStep : 0)};
+        TransDataTo5HD<T>(to, from, params);
+    }
+}
+
+// dst[lane][row] = src[row][lane]. `spare` takes what a strip has beyond the last lane.
+template <typename T>
+__aicore__ inline void Turn(const LocalTensor<T>& dst, uint32_t dstPitch, const LocalTensor<T>& src, uint32_t srcPitch,
+                            const LocalTensor<T>& spare, uint32_t rows, uint32_t lanes)
+{
+    constexpr uint32_t block = 32 / sizeof(T);
+    const uint32_t strips = lanes / block, groups = rows / 16;
+    const bool down = groups >= strips;  // fewer instructions of more repeats
+    if (down) {
+        for (uint32_t lane = 0; lane < lanes; lane += block) {
+            TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, 0, lane, groups, true);
+            TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, groups * 16, lane, rows % 16 ? 1 : 0, true);
+        }
+        return;
+    }
+    for (uint32_t row = 0; row < rows; row += 16) {
+        TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, row, 0, strips, false);
+        TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, row, strips * block, lanes % block ? 1 : 0, false);
+    }
+}
+""",
+    ("Least",),
+)
+library.register(
+    "SignSlots",
+    """
+// The upper halves of 64-bit integers in blocks that hold a 32-bit one eight times.
+__aicore__ inline void SignSlots(const LocalTensor<int32_t>& slots, uint32_t count)
+{
+    uint64_t upper[2] = {0xaaaaaaaaaaaaaaaaULL, 0};
+    for (uint32_t slot = 0; slot < count; slot += 255 * 8) {
+        const uint32_t repeats = (Least<uint32_t>(255 * 8, count - slot) + 7) / 8;
+        ShiftRight(slots[slot * 8], slots[slot * 8], 31, upper, static_cast<uint8_t>(repeats), UnaryRepeatParams{1, 1, 8, 8});
+    }
+}
+""",
+    ("Least",),
+)
+

@@ -16,8 +16,10 @@ from ..ir import Instr, Kernel
 from . import folding, primitives, reduction
 from .broadcast import broadcast
 from .plane import Plane
-from .stage import MEMORY, ScalarLoad, Stage, Stages, Transfer
+from .rearrange import Rearranging
+from .stage import ScalarLoad, Stage, Stages
 from .tile import Builder, Form, Scalar, Source, Value, VectorInstr
+from .ways import Way
 
 Dtype = np.dtype[Any]
 INT64 = np.dtype(np.int64)
@@ -26,9 +28,12 @@ INT64 = np.dtype(np.int64)
 class Vectoriser:
     """Builds the stages of one kernel."""
 
-    def __init__(self, kernel: Kernel, plane: Plane, whole: bool, tree: bool, split: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, plane: Plane, ways: tuple[Way, ...], whole: bool, tree: bool, split: bool
+    ) -> None:
         self.kernel = kernel
         self.plane = plane
+        self.rearranging = Rearranging(kernel, plane, ways)
         self.whole = whole or not kernel.reduced
         self.tree = tree
         self.split = split
@@ -101,6 +106,7 @@ class Vectoriser:
         self.builder = Builder(count=self.numbers)
         self.memo = {}
         self.loaded = {}
+        self.rearranging.begin()
 
     def _end(self) -> None:
         self.stage.body = self.builder.instrs
@@ -173,9 +179,7 @@ class Vectoriser:
             self.stage.scalars.append(ScalarLoad(access, name, dtype))
             result = Scalar(_representation(dtype), name)
         else:
-            raw = self.builder.value(MEMORY[dtype.name], form, operand.name)
-            self.stage.loads.append(Transfer(access, raw))
-            result = primitives.load_conversion(self.builder, raw, dtype)
+            result = self.rearranging.load(self.builder, self.stage, access, dtype, form)
         self.loaded[access] = result
         return result
 
@@ -186,14 +190,26 @@ class Vectoriser:
         return self.builder.emit_as(form, "Index", "i32", (), (axis,))
 
     def _gather(self, instr: Instr) -> Source:
-        access = instr.attrs[0]
+        begin = self._row_begin(instr.args[0])
+        if begin is not None:
+            return self.rearranging.gather_rows(self.builder, instr, begin)
         index = self._source(instr.args[0])
         if isinstance(index, Scalar):
             index = self.builder.duplicate(index, "i32", Form.FULL)
-        operand = self.kernel.operands[self.kernel.accesses[access].operand]
-        raw = self.builder.value(MEMORY[instr.dtype.name], index.form, operand.name)
-        self.builder.instrs.append(VectorInstr("GatherLoad", raw, (index,), (access,)))
-        return primitives.load_conversion(self.builder, raw, instr.dtype)
+        return self.rearranging.gather(self.builder, instr, index)
+
+    def _row_begin(self, n: int) -> Source | None:
+        """Where rows begin, if an index steps by one from lane to lane: the same in each row but for that."""
+        body, lane = self.kernel.body, self.plane.lane
+        index = body[n]
+        if index.op != "add":
+            return None
+        for one, other in (index.args, index.args[::-1]):
+            if body[one].op == "index" and body[one].attrs == (lane,):
+                begin = self._source(other)
+                if isinstance(begin, Scalar) or begin.form is Form.COLUMN:
+                    return begin
+        return None
 
     def _store(self, instr: Instr) -> Source:
         access = instr.attrs[0]
@@ -204,12 +220,7 @@ class Vectoriser:
             source = self._everywhere(source, instr.dtype, form)
         if source.form is not form:
             source = self.builder.emit_as(form, "Spread", source.dtype, (source,))
-        value = primitives.store_conversion(self.builder, source, instr.dtype)
-        # What is stored lies in a buffer of its own, whatever else it is used for.
-        stored = self.builder.value(value.dtype, form, _output_name(self.kernel, access))
-        self.builder.instrs.append(VectorInstr("Out", stored, (value,)))
-        self.stage.stores.append(Transfer(access, stored))
-        return stored
+        return self.rearranging.store(self.builder, self.stage, access, instr.dtype, source)
 
     def _everywhere(self, s: Scalar, dtype: Dtype, form: Form) -> Value:
         """A scalar as a value of a form; a bool, an f16 of 0 or 1 as a scalar, becomes a mask."""
@@ -255,10 +266,6 @@ class Vectoriser:
         self.builder.instrs.append(VectorInstr("Accumulate", acc, (acc, partial), (name,)))
 
 
-def _output_name(kernel: Kernel, access: int) -> str:
-    return kernel.operands[kernel.accesses[access].operand].name
-
-
 def _representation(dtype: Dtype) -> str:
     if dtype.kind == "b":
         return "f16"
@@ -288,7 +295,7 @@ def _protect(stage: Stage, count: int, later: set[Value]) -> int:
         for at, instr in enumerate(instrs):
             for value in instr.reads:
                 read[value] = at
-            if instr.op == "View" and instr.dst is not None:
+            if instr.op in ("View", "Window") and instr.dst is not None:
                 views[instr.dst] = instr.reads[0]
         for dst, source in views.items():
             read[source] = max(read[source], read.get(dst, 0))
@@ -307,7 +314,13 @@ def _protect(stage: Stage, count: int, later: set[Value]) -> int:
 
 
 def vectorise(
-    kernel: Kernel, plane: Plane, whole: bool, tree: bool, split: bool = False, direct: bool = True
+    kernel: Kernel,
+    plane: Plane,
+    ways: tuple[Way, ...],
+    whole: bool,
+    tree: bool,
+    split: bool = False,
+    direct: bool = True,
 ) -> Stages:
     """The stages of a kernel.
 
@@ -316,6 +329,8 @@ def vectorise(
     kernel : Kernel
         With its reductions written out (`reduction.expand`).
     plane : Plane
+    ways : tuple of Way
+        How tiles of each access are copied.
     whole : bool
         Whether the reduced axes fit into one tile.
     tree : bool
@@ -325,7 +340,7 @@ def vectorise(
     direct : bool
         Whether instructions read rows and columns across the tile in place.
     """
-    made = Vectoriser(kernel, plane, whole, tree, split).run()
+    made = Vectoriser(kernel, plane, ways, whole, tree, split).run()
     for stage in made.stages:
         elsewhere = {
             v for other in made.stages if other is not stage for i in other.instrs() for v in i.reads

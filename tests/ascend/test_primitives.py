@@ -42,14 +42,47 @@ def specials(dtype: np.dtype[Any]) -> Array:
         return np.array([False, True])
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        values = [0, 1, 2, 3, 5, 7, 8, 15, 16, 31, 32, 33, limits.max, limits.max - 1, limits.min, limits.min + 1]
+        values = [
+            0,
+            1,
+            2,
+            3,
+            5,
+            7,
+            8,
+            15,
+            16,
+            31,
+            32,
+            33,
+            limits.max,
+            limits.max - 1,
+            limits.min,
+            limits.min + 1,
+        ]
         values += [limits.max // 2, limits.max // 2 + 1, limits.max // 2 + 2, limits.max // 3]
         if dtype.kind == "i":
             values += [-1, -2, -3, -7]
         return np.array(values, dtype)
     limits = ml_dtypes.finfo(dtype)
     small = [limits.smallest_subnormal, limits.smallest_normal, limits.eps, limits.max]
-    plain = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 7.0, 100.0, 1e5, 2.0**23, 2.0**23 + 1, 2.0**24, 2.0**31, np.inf]
+    plain = [
+        0.0,
+        0.5,
+        1.0,
+        1.5,
+        2.0,
+        2.5,
+        3.0,
+        7.0,
+        100.0,
+        1e5,
+        2.0**23,
+        2.0**23 + 1,
+        2.0**24,
+        2.0**31,
+        np.inf,
+    ]
     values = [s * float(v) for v in [*plain, *small] for s in (1.0, -1.0)]
     with np.errstate(over="ignore"):
         return np.array([*values, np.nan], np.float64).astype(dtype)
@@ -96,7 +129,9 @@ EXACT = [
     (p.name, d)
     for p in ELEMENTWISE
     for d in DTYPES
-    if d.kind in p.dtypes and p.name not in SPECIAL_CASES | TRANSCENDENTAL and not refusal(p.name, d, (), CHIP)
+    if d.kind in p.dtypes
+    and p.name not in SPECIAL_CASES | TRANSCENDENTAL
+    and not refusal(p.name, d, (), CHIP)
 ]
 
 
@@ -119,9 +154,7 @@ def scalar(value: Any, dtype: np.dtype[Any]) -> Scalar:
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["second", "first"])
-@pytest.mark.parametrize(
-    ("op", "dtype"), [(o, d) for o, d in EXACT if PRIMITIVES[o].arity == 2], ids=names
-)
+@pytest.mark.parametrize(("op", "dtype"), [(o, d) for o, d in EXACT if PRIMITIVES[o].arity == 2], ids=names)
 def test_with_a_number(op: str, dtype: np.dtype[Any], first: bool) -> None:
     primitive = PRIMITIVES[op]
     x = operands(random_source(op, dtype.name), [dtype], 500)[0]
@@ -177,7 +210,9 @@ def test_random_bits(word: int) -> None:
     index = np.concatenate([np.arange(100), random_source(word).integers(0, 2**31, 500)])
     numbers = np.array([0xDEADBEEF12345678, 0x9123456789], np.uint64)
     key, stream = (Scalar("u64", int(n)) for n in numbers)
-    got, _ = run("random_bits", index.view(np.uint64), key, stream, dtype=np.uint32, dtypes=["u8"] * 3, attrs=(word,))
+    got, _ = run(
+        "random_bits", index.view(np.uint64), key, stream, dtype=np.uint32, dtypes=["u8"] * 3, attrs=(word,)
+    )
     expected = meaning("random_bits", index.astype(np.uint64), *numbers, dtype=np.uint32, attrs=(word,))
     assert_same(got, expected)
 
@@ -214,11 +249,20 @@ def test_wrap_index() -> None:
         assert_same(got, expected)
     for outside in (-21, 20, np.iinfo(np.int64).min, np.iinfo(np.int64).max, 2**32):
         with pytest.raises(Faulted) as raised:
-            run("wrap_index", np.array([0, outside]), Scalar("i32", 20), dtype=np.int64, dtypes=["i8", "i8"], attrs=(3,))
+            run(
+                "wrap_index",
+                np.array([0, outside]),
+                Scalar("i32", 20),
+                dtype=np.int64,
+                dtypes=["i8", "i8"],
+                attrs=(3,),
+            )
         assert raised.value.args == (3, np.clip(outside, -(2**31), 2**31 - 1))
 
 
-@pytest.mark.parametrize("op", ["add", "sub", "mul", "where", "eq", "lt", "le", "ne", "max", "min", "floor_divide"])
+@pytest.mark.parametrize(
+    "op", ["add", "sub", "mul", "where", "eq", "lt", "le", "ne", "max", "min", "floor_divide"]
+)
 def test_narrow_int64(op: str) -> None:
     rng = random_source("narrow", op)
     x, y = (rng.integers(-(2**15), 2**15, 1000) for _ in range(2))

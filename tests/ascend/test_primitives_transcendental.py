@@ -21,13 +21,13 @@ Array = np.ndarray[Any, Any]
 BUDGET: dict[str, float] = {
     "exp": 0.51,
     "exp2": 1.0,
-    "expm1": 2.0,
+    "expm1": 1.6,
     "log": 0.51,
     "log2": 1.5,
     "log10": 2.0,
     "log1p": 1.6,
-    "sin": 1.8,
-    "cos": 1.8,
+    "sin": 2.1,
+    "cos": 2.1,
     "tan": 3.0,
     "asin": 2.5,
     "acos": 1.5,
@@ -41,7 +41,7 @@ BUDGET: dict[str, float] = {
     "erf": 2.0,
     "cbrt": 1.0,
     "atan2": 2.0,
-    "pow": 1.5,
+    "pow": 1.3,
     "hypot": 1.2,
 }
 BINARY = ("atan2", "pow", "hypot")
@@ -86,7 +86,11 @@ def arguments(name: str, scale: int = 1) -> list[Array]:
     every = np.arange(0, 2**32, 60013 // scale, dtype=np.uint64).astype(np.uint32).view(np.float32)
     dense = rng.uniform(low, high, 40_000 * scale).astype(np.float32)
     sizes = 10.0 ** rng.uniform(-7, 6, 20_000 * scale)
-    return [np.concatenate([specials(), every, dense, (rng.choice([-1.0, 1.0], sizes.size) * sizes).astype(np.float32)])]
+    return [
+        np.concatenate(
+            [specials(), every, dense, (rng.choice([-1.0, 1.0], sizes.size) * sizes).astype(np.float32)]
+        )
+    ]
 
 
 def exact(name: str, *args: Array) -> Array:
@@ -131,12 +135,15 @@ def test_float32_at_more_points(name: str) -> None:
 
 @pytest.mark.parametrize("name", PERIODIC)
 def test_near_multiples_of_half_pi(name: str) -> None:
-    """Where what is left of the argument is small, up to the end of the range."""
+    """Where what is left of the argument is small, up to the end of the range.
+
+    The float32 below 1e5 that is nearest to a multiple of pi / 2 is 52516.434, 2**-26 from one.
+    """
     n = np.arange(0, int(NEAR / (np.pi / 2)))
     x = (n * (np.pi / 2)).astype(np.float32)
     x = np.concatenate([x, np.nextafter(x, np.float32(0)), np.nextafter(x, np.float32(1e9))])
     got, _ = run(name, x, dtype=np.float32)
-    check(name, [x], got, BUDGET[name])
+    check(name, [x], got, {"sin": 2.1, "cos": 3.5, "tan": 6.5}[name])
 
 
 @pytest.mark.parametrize("name", PERIODIC)
@@ -174,8 +181,12 @@ def check_narrow(name: str, args: list[Array], got: Array, budget: float) -> Non
     with np.errstate(all="ignore"):
         truth = exact(name, *args)
         expected = truth.astype(got.dtype)
-        step = np.abs(np.nextafter(expected, got.dtype.type(np.inf)).astype(np.float64) - expected.astype(np.float64))
+        step = np.abs(
+            np.nextafter(expected, got.dtype.type(np.inf)).astype(np.float64) - expected.astype(np.float64)
+        )
         error = np.abs(got.astype(np.float64) - truth) / step
         same = (got == expected) | (np.isnan(got) & np.isnan(expected))
     wrong = ~same & ~(error <= budget)
-    assert not wrong.any(), [(*(a[k] for a in args), got[k], truth[k], error[k]) for k in np.flatnonzero(wrong)[:5]]
+    assert not wrong.any(), [
+        (*(a[k] for a in args), got[k], truth[k], error[k]) for k in np.flatnonzero(wrong)[:5]
+    ]

@@ -100,7 +100,9 @@ class Evaluator:
             return np.abs(srcs[0])
         if op in ("Exp", "Ln", "Sqrt"):
             wide = np.float64 if kind == "f32" else np.float32
-            return {"Exp": np.exp, "Ln": np.log, "Sqrt": np.sqrt}[op](srcs[0].astype(wide)).astype(srcs[0].dtype)
+            return {"Exp": np.exp, "Ln": np.log, "Sqrt": np.sqrt}[op](srcs[0].astype(wide)).astype(
+                srcs[0].dtype
+            )
         if op in ("Compare", "CompareScalar"):
             return np.asarray(_COMPARE[instr.attrs[0]](*srcs))
         if op == "Select":
@@ -139,7 +141,9 @@ class Evaluator:
                 return np.clip(x, low, high).astype(dtype)
             wide = _ROUND[mode](x.astype(np.float64))
             limits = np.iinfo(dtype)
-            held = np.where(np.isnan(wide), self.converted, np.clip(wide, float(limits.min), float(limits.max)))
+            held = np.where(
+                np.isnan(wide), self.converted, np.clip(wide, float(limits.min), float(limits.max))
+            )
             return held.astype(dtype)
         if x.dtype == dtype:
             return np.asarray(_ROUND[mode](x))

@@ -100,7 +100,8 @@ void compare_any(const Call& call, Comparison mode, const Local& dst, const Loca
         if (src1) declare(instruction, from1, extent, Touch::Read);
         if (elements > 0) instruction.writes(dst, 0, result_bytes, 1, 0, "dst");
     }
-    if (extent.nothing() || !launch(instruction, extent, size, src0.dtype)) return;
+    const uint32_t meeting = src1 ? repeats_that_meet(from0, from1, extent) : 0;
+    if (extent.nothing() || !launch(instruction, extent, size, src0.dtype, meeting)) return;
     const Access all[2] = {from0, from1};
     uint8_t flags[piece];
     walk(extent, all, [&](int64_t repeat, uint32_t first, int64_t count, const int64_t* offset) {
@@ -227,7 +228,8 @@ void select_any(const Call& call, const SelectOperands& operands, Stride dst_str
         }
         declare(instruction, all[0], extent, Touch::Write);
     }
-    if (extent.nothing() || !launch(instruction, extent, size, src0.dtype)) return;
+    const uint32_t meeting = src1 ? repeats_that_meet(all[1], all[2], extent) : 0;
+    if (extent.nothing() || !launch(instruction, extent, size, src0.dtype, meeting)) return;
     const uint8_t* bits = operands.bits ? data(*operands.bits) : operands.bits_in_register;
     const auto part = [&](int64_t first, int64_t count, const int64_t* offset) {
         uint8_t* to = data(dst) + offset[0];

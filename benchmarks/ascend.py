@@ -1,0 +1,110 @@
+"""Figures of the Ascend backend, from its cost model: ``python benchmarks/ascend.py``.
+
+No NPU is needed: kernels are compiled for the simulator, run for their log alone (no data is moved), and costed on the
+chip's model. The calibration section says how far the model is from published measurements.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@dataclass
+class Section:
+    """A part of the report: tables and remarks, on the screen and in Markdown."""
+
+    title: str
+    lines: list[str] = field(default_factory=list)
+
+    def table(self, header: tuple[str, ...], rows: list[tuple[str, ...]], caption: str = "") -> None:
+        if caption:
+            self.lines += ["", f"**{caption}**"]
+        self.lines += ["", "| " + " | ".join(header) + " |", "|" + " --- |" + " ---: |" * (len(header) - 1)]
+        self.lines += ["| " + " | ".join(row) + " |" for row in rows]
+
+    def remark(self, text: str) -> None:
+        self.lines += ["", text]
+
+    def markdown(self) -> str:
+        return "\n".join([f"## {self.title}", *self.lines, ""])
+
+
+def calibration(section: Section) -> None:
+    """Published measurements and what the model says of the same kernels."""
+    from ascend_calibration import PUBLISHED, compare
+
+    worst, worst_pipe = 0.0, 0.0
+    for caption, rows in PUBLISHED.items():
+        compared = [compare(row) for row in rows]
+        pipes = list(rows[0].pipes)
+        table = []
+        for one in compared:
+            cells = [_error(one.task), *(_error(one.pipes[pipe]) for pipe in pipes)]
+            table.append((one.row.name + ("" if one.row.fitted else " *"), *cells))
+            worst = max(worst, abs(one.error))
+            worst_pipe = max(worst_pipe, *(abs(error) for error in one.pipe_errors.values()))
+        section.table(("", "task", *pipes), table, caption + ": published, model, error")
+    section.remark(
+        f"Largest error of a whole: {worst:.1%}; of a pipe: {worst_pipe:.1%}. "
+        "Rows with * were not looked at when the parameters were chosen."
+    )
+
+
+def _error(pair: tuple[float, float]) -> str:
+    published, model = pair
+    return f"{_number(published)}, {_number(model)}, {model / published - 1:+.1%}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Section], None]]] = {
+    "calibration": ("The cost model beside published measurements (µs)", calibration),
+}
+
+
+def measure(names: list[str]) -> Iterator[Section]:
+    """The chosen sections, one after another."""
+    for name in names:
+        title, fill = SECTIONS[name]
+        section = Section(title)
+        started = time.perf_counter()
+        fill(section)
+        section.remark(f"`python benchmarks/ascend.py --only {name}`, {time.perf_counter() - started:.0f} s.")
+        yield section
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="sections to run (see --list)")
+    parser.add_argument("--list", action="store_true", help="list the sections")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report there too")
+    options = parser.parse_args()
+    if options.list:
+        for name, (title, _) in SECTIONS.items():
+            print(f"{name}: {title}")
+        return 0
+    unknown = set(options.only or ()) - set(SECTIONS)
+    if unknown:
+        print(f"unknown name: {', '.join(sorted(unknown))}; --list shows those there are", file=sys.stderr)
+        return 2
+    written = []
+    for section in measure(options.only or list(SECTIONS)):
+        text = section.markdown()
+        print(text, flush=True)
+        written.append(text)
+    if options.markdown:
+        options.markdown.write_text("\n".join(written), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
