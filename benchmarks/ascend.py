@@ -1,7 +1,7 @@
 """Figures of the Ascend backend, from its cost model: ``python benchmarks/ascend.py``.
 
-No NPU is needed: kernels are compiled for the simulator, run for their log alone (no data is moved), and costed on the
-chip's model. The calibration section says how far the model is from published measurements.
+No NPU is needed: kernels are compiled for the simulator, run for their log alone (no data is moved), and
+costed on the chip's model. The calibration section says how far the model is from published measurements.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def calibration(section: Section) -> None:
         section.table(("", "task", *pipes), table, caption + ": published, model, error")
     section.remark(
         f"Largest error of a whole: {worst:.1%}; of a pipe: {worst_pipe:.1%}. "
-        "Rows with * were not looked at when the parameters were chosen."
+        "No parameter was set from the rows with *."
     )
 
 

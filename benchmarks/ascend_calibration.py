@@ -1,19 +1,20 @@
-"""The cost model beside published measurements: the kernels of calibration/, run on the simulator for their cost.
+"""The cost model beside published measurements: the kernels of calibration/, run for their cost.
 
-Published figures are of the Atlas A2 (910B1), in microseconds, medians of many launches; a pipe's time is the mean
-over the cores. They come from the open Ascend C devkit, ``examples/01_simd_cpp_api/05_best_practices``: the README of
-``add_high_performance``, of ``matmul_basic_api_high_performance``, and of ``data_copy``.
+Published figures are of the Atlas A2 (910B1), in microseconds, medians of many launches; a pipe's time is the
+mean over the cores. They come from the open Ascend C devkit, ``examples/01_simd_cpp_api/05_best_practices``:
+the README of ``add_high_performance``, of ``matmul_basic_api_high_performance``, and of ``data_copy``.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from pyasc.backend.ascend import chip
 from pyasc.backend.sim import cost
-from pyasc.backend.sim.simulator import Extent, Simulator
+from pyasc.backend.sim.simulator import Extent, Module, Simulator
 
 KERNELS = Path(__file__).parent / "calibration"
 MATRIX = 8192 * 8192 * 2
@@ -40,7 +41,7 @@ class Published:
     pipes : mapping from pipe to float
         Microseconds that each is busy.
     fitted : bool
-        Whether the parameters of the model were chosen with a look at this row.
+        Whether a parameter of the model was set from this row.
     """
 
     name: str
@@ -157,9 +158,14 @@ def compare(row: Published) -> Comparison:
 
 def run(row: Published) -> cost.Cost:
     """The cost of a row's kernel."""
-    target = chip.load("910B1")
-    module = Simulator(target, None).compile((KERNELS / f"{row.kernel}.asc").read_text(), row.kernel)
+    module = _module(row.kernel)
     arguments = [*(Extent(size) for size in row.buffers), struct.pack(f"{len(row.tiling)}i", *row.tiling)]
     log = module.run(row.blocks, arguments, check=False, cost=True, move=False, cores=row.cores)
     assert log is not None
-    return cost.replay(log, target, warm=True)
+    return cost.replay(log, module.chip, warm=True)
+
+
+@cache
+def _module(kernel: str) -> Module:
+    source = (KERNELS / f"{kernel}.asc").read_text(encoding="utf-8")
+    return Simulator(chip.load("910B1"), None).compile(source, kernel)

@@ -82,6 +82,9 @@ def size_of(value: Value) -> Size:
             return Size(fixed=SCRATCH)
         case Form.HALF:
             return Size(lane=2.0, fixed=REPEAT)
+        case Form.FOLDED:
+            # An eighth of 32-bit elements, an eighth of that, and columns; or two masks, as wide.
+            return Size(point=0.5625, row=16.0, fixed=2 * REPEAT)
         case Form.PARTS:
             return Size(fixed=PARTS)
         case Form.STAGED | Form.TABLE:
@@ -236,7 +239,7 @@ class _Assignment:
             position += 1
             for instr in stage.instrs():
                 for value in instr.reads:
-                    if value.form in (Form.SCRATCH, Form.HALF, Form.PARTS, Form.TABLE):
+                    if value.form in (Form.SCRATCH, Form.HALF, Form.FOLDED, Form.PARTS, Form.TABLE, Form.STAGED):
                         self.defined.setdefault(value, (number, position))
                         if value.form is Form.TABLE:
                             self.kind[value] = "table"

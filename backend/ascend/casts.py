@@ -1,7 +1,7 @@
 """Conversions between dtypes, and between what lies in memory and what is computed in.
 
-Conversions to integers saturate on the chip; from wider integers the low bits are taken first. What conversions
-make of NaN is not documented for this chip, so that NaN becomes 0 before.
+Conversions to integers saturate on the chip; from wider integers the low bits are taken first. What they make
+of NaN is not documented for this chip, so that NaN becomes 0 before.
 """
 
 from __future__ import annotations

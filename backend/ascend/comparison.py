@@ -29,17 +29,15 @@ def is_wide_unsigned(dtype: Dtype) -> bool:
     return dtype.kind == "u" and dtype.itemsize in (2, 4)
 
 
-def biased(x: Source, dtype: Dtype) -> Source:
-    """Integers that stand in signed order as the given ones of a dtype stand in theirs."""
+def biased(x: Scalar, dtype: Dtype) -> Scalar:
+    """An integer that stands in signed order as the given one of a dtype stands in its."""
     if not is_wide_unsigned(dtype):
         return x
-    if isinstance(x, Value):
-        raise TypeError("a value is biased by an instruction")
     kind = x.dtype
     if isinstance(x.value, str):
-        unsigned = f"uint{kind[1:]}_t"
-        mask = 1 << int(kind[1:]) - 1
-        return Scalar(kind, f"static_cast<int{kind[1:]}_t>(static_cast<{unsigned}>({x.value}) ^ {mask}u)")
+        bits = kind[1:]
+        turned = f"static_cast<uint{bits}_t>({x.value}) ^ {1 << int(bits) - 1}u"
+        return Scalar(kind, f"static_cast<int{bits}_t>({turned})")
     return Scalar(kind, int(x.value) + (bias(dtype) if x.value >= 0 else -bias(dtype)))
 
 
@@ -58,7 +56,7 @@ def as_float(b: Builder, x: Source, dtype: Dtype, form: Form) -> Vector:
 def float_number(x: Scalar, dtype: Dtype) -> Scalar:
     """A scalar of 8 or 16 bits as the float that it is compared through."""
     target = "f16" if dtype.itemsize == 1 else "f32"
-    x = biased(x, dtype)  # type: ignore[assignment]
+    x = biased(x, dtype)
     if isinstance(x.value, str):
         return Scalar(target, f"static_cast<{'half' if target == 'f16' else 'float'}>({x.value})")
     return Scalar(target, float(x.value))
@@ -111,13 +109,12 @@ def _order32(b: Builder, how: str, x: Source, y: Source, dtype: Dtype, form: For
     if isinstance(x, Value) and isinstance(y, Value):
         u, v = ordered(b, x, dtype, form), ordered(b, y, dtype, form)
         return u.max(v).equals(v) if how == "LE" else ~u.max(v).equals(u)
-    if isinstance(x, Value):
+    if isinstance(y, Scalar):
         u, number = ordered(b, x, dtype, form), biased(y, dtype)
-        assert isinstance(number, Scalar)
         # x <= s where their minimum is x; x < s where their maximum is not.
         return u.min(number).equals(u) if how == "LE" else ~u.max(number).equals(u)
+    assert isinstance(x, Scalar)
     v, number = ordered(b, y, dtype, form), biased(x, dtype)
-    assert isinstance(number, Scalar)
     return v.max(number).equals(v) if how == "LE" else ~v.min(number).equals(v)
 
 
@@ -143,7 +140,7 @@ def extreme(b: Builder, op: str, x: Source, y: Source, dtype: Dtype) -> Vector:
     if isinstance(x, Scalar):
         x, y = y, x
     u = ordered(b, x, dtype, form)
-    other = biased(y, dtype) if isinstance(y, Scalar) else ordered(b, y, dtype, form)
+    other: Vector | Scalar = biased(y, dtype) if isinstance(y, Scalar) else ordered(b, y, dtype, form)
     result = u.max(other) if op == "max" else u.min(other)
     return result - bias(dtype) if is_wide_unsigned(dtype) else result
 
@@ -159,8 +156,8 @@ def _float_extreme(b: Builder, how: str, x: Source, y: Source, form: Form) -> Ve
     u = vector(b, x, form)
     if isinstance(y, Scalar) and isinstance(y.value, float | int) and not math.isnan(float(y.value)):
         return (~u.compare("LE" if how == "GT" else "GE", y)).where(u, y)
-    v = vector(b, y) if isinstance(y, Value) else y
-    return (u.compare(how, v) | u.differs(u)).where(u, v)
+    other: Vector | Scalar = Vector(b, y) if isinstance(y, Value) else y
+    return (u.compare(how, other) | u.differs(u)).where(u, other)
 
 
 def where(b: Builder, condition: Source, x: Source, y: Source, dtype: Dtype) -> Source:

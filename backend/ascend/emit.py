@@ -120,15 +120,20 @@ class InstructionWriter:
         self.used.add("Align")
 
     def _reduce(self, instr: VectorInstr, dst: Value) -> None:
-        op, tree = instr.attrs
+        op, fold = instr.attrs
         scratch = [self._tensor(v) for v in instr.reads[1:]]
         source = instr.reads[0]
-        first = literal(Scalar(dst.dtype, identity(op, dst.dtype)))
+        first = literal(Scalar(dst.dtype, identity(op, dst.dtype))) if op != "Nan" else ""
         if dst.form is Form.ROW:
             self.used.add(f"{op}Rows")
             self.write(f"{op}Rows({self._tensor(dst)}, {self._tensor(source)}, {first}, rows, pitch);")
             return
-        name = f"{op}{'Long' if tree else ''}Lanes{'' if folding.native(op, dst.dtype) else 'Any'}"
+        if op == "Nan":
+            self.used.add("NanLanes")
+            args = [self._tensor(dst), self._tensor(source), *scratch]
+            self.write(f"NanLanes({', '.join(args)}, rows, lanes, pitch);")
+            return
+        name = folding.function(op, dst.dtype, fold)
         self.used.add(name)
         args = [self._tensor(dst), self._tensor(source), *scratch, first]
         self.write(f"{name}({', '.join(args)}, rows, lanes, pitch);")

@@ -140,7 +140,7 @@ class Vector:
         signed = self.value.dtype
         unsigned = _UNSIGNED[signed]
         if isinstance(count, Scalar):
-            count = Scalar(unsigned, count.value)  # type: ignore[assignment]
+            count = Scalar(unsigned, count.value)
         return self.view(unsigned)._scalar(op, count).view(signed)
 
     def __rshift__(self, count: int | Scalar) -> Vector:

@@ -174,8 +174,8 @@ def _divide_unsigned(op: str, u: Vector, v: Vector) -> Vector:
     q = q + (rest >> 31)
     q = (q + q) & ~high
     rest = u - q * v
-    # rest >= v: of small divisors the difference is a signed number; of large ones where rest too is large and
-    # it is not negative.
+    # rest >= v: of small divisors the difference is a signed number; of large ones where rest is large too
+    # and it is not negative.
     less = ((rest - v) >> 31) | (high & ~(rest >> 31))
     some = (v | -v) >> 31  # all ones but for 0
     if op == "floor_divide":
@@ -187,7 +187,7 @@ def _divide_unsigned(op: str, u: Vector, v: Vector) -> Vector:
 
 
 def shift(b: Builder, op: str, x: Source, y: Source, dtype: Dtype) -> Vector:
-    """A shift by the width or more, or by a negative number, gives 0; a signed value to the right its sign."""
+    """A shift by the width or more, or by less than 0, gives 0; of a signed value to the right its sign."""
     form = form_of(x, y)
     u = vector(b, x, form)
     if isinstance(y, Scalar):

@@ -33,29 +33,6 @@ __aicore__ inline float FromBits(uint32_t bits) { return *reinterpret_cast<float
 """,
 )
 _part(
-    "CopyRowsIn",
-    """
-// rows x lanes elements from GM, rows `stride` elements apart there and `pitch` apart in UB.
-template <typename T>
-__aicore__ inline void CopyRowsIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t rows,
-                                  uint32_t lanes, uint32_t pitch, int64_t stride)
-{
-    const uint32_t bytes = lanes * sizeof(T);
-    const uint32_t ubGap = (pitch * sizeof(T) - Align(bytes, 32)) / 32;
-    const int64_t gap = (stride - static_cast<int64_t>(lanes)) * static_cast<int64_t>(sizeof(T));
-    const bool together = gap >= 0 && gap < 0xffffffffLL;
-    const uint32_t step = together ? 4095 : 1;
-    const DataCopyPadExtParams<T> pad{false, 0, 0, static_cast<T>(0)};
-    for (uint32_t row = 0; row < rows; row += step) {
-        const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, rows - row)), bytes,
-                                     together ? static_cast<uint32_t>(gap) : 0u, ubGap, 0u};
-        DataCopyPad(dst[row * pitch], src[static_cast<int64_t>(row) * stride], copy, pad);
-    }
-}
-""",
-    ("Align", "Least"),
-)
-_part(
     "CopyIn",
     """
 // `count` elements side by side from GM.
@@ -70,26 +47,31 @@ __aicore__ inline void CopyIn(const LocalTensor<T>& dst, const GlobalTensor<T>& 
 """,
 )
 _part(
-    "CopyRowsOut",
+    "CopyRowsIn",
     """
-// The way back of CopyRowsIn.
+// rows x lanes elements from GM, rows `stride` elements apart there and `pitch` apart in UB.
 template <typename T>
-__aicore__ inline void CopyRowsOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t rows,
-                                   uint32_t lanes, uint32_t pitch, int64_t stride)
+__aicore__ inline void CopyRowsIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t rows,
+                                  uint32_t lanes, uint32_t pitch, int64_t stride)
 {
+    if (stride == lanes && pitch == lanes) {
+        CopyIn(dst, src, rows * lanes);
+        return;
+    }
     const uint32_t bytes = lanes * sizeof(T);
     const uint32_t ubGap = (pitch * sizeof(T) - Align(bytes, 32)) / 32;
     const int64_t gap = (stride - static_cast<int64_t>(lanes)) * static_cast<int64_t>(sizeof(T));
     const bool together = gap >= 0 && gap < 0xffffffffLL;
     const uint32_t step = together ? 4095 : 1;
+    const DataCopyPadExtParams<T> pad{false, 0, 0, static_cast<T>(0)};
     for (uint32_t row = 0; row < rows; row += step) {
-        const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, rows - row)), bytes, ubGap,
-                                     together ? static_cast<uint32_t>(gap) : 0u, 0u};
-        DataCopyPad(dst[static_cast<int64_t>(row) * stride], src[row * pitch], copy);
+        const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, rows - row)), bytes,
+                                     together ? static_cast<uint32_t>(gap) : 0u, ubGap, 0u};
+        DataCopyPad(dst[row * pitch], src[static_cast<int64_t>(row) * stride], copy, pad);
     }
 }
 """,
-    ("Align", "Least"),
+    ("Align", "Least", "CopyIn"),
 )
 _part(
     "CopyOut",
@@ -103,6 +85,32 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& dst, const LocalTensor<T>&
     DataCopyPad(dst, src, copy);
 }
 """,
+)
+_part(
+    "CopyRowsOut",
+    """
+// The way back of CopyRowsIn.
+template <typename T>
+__aicore__ inline void CopyRowsOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t rows,
+                                   uint32_t lanes, uint32_t pitch, int64_t stride)
+{
+    if (stride == lanes && pitch == lanes) {
+        CopyOut(dst, src, rows * lanes);
+        return;
+    }
+    const uint32_t bytes = lanes * sizeof(T);
+    const uint32_t ubGap = (pitch * sizeof(T) - Align(bytes, 32)) / 32;
+    const int64_t gap = (stride - static_cast<int64_t>(lanes)) * static_cast<int64_t>(sizeof(T));
+    const bool together = gap >= 0 && gap < 0xffffffffLL;
+    const uint32_t step = together ? 4095 : 1;
+    for (uint32_t row = 0; row < rows; row += step) {
+        const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, rows - row)), bytes, ubGap,
+                                     together ? static_cast<uint32_t>(gap) : 0u, 0u};
+        DataCopyPad(dst[static_cast<int64_t>(row) * stride], src[row * pitch], copy);
+    }
+}
+""",
+    ("Align", "Least", "CopyOut"),
 )
 _part(
     "Clear",

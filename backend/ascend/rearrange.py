@@ -15,7 +15,8 @@ from . import primitives
 from .formula import Vector
 from .plane import Plane
 from .stage import MEMORY, Stage, Transfer
-from .tile import BYTES, MASK, Builder, Form, Room, Scalar, Source, Value, VectorInstr
+from .tile import BYTES, MASK, Builder, Form, Room, Source, Value, VectorInstr
+from .tiling import Each, Over, Pieces, Stream, Work
 from .ways import BLOCK, Way
 
 Dtype = np.dtype[Any]
@@ -244,3 +245,47 @@ class Rearranging:
         return picked
 
 
+
+
+# --- as auto_tiling sees it -----------------------------------------------------------------------------------
+
+
+def streams_of(transfer: Transfer, plane: Plane, write: bool, each: Each) -> list[Stream]:
+    """What is copied for a tile."""
+    way, width = transfer.way, BYTES[transfer.value.dtype]
+    form = plane.access_form(transfer.access) or Form.COLUMN
+    match way.kind:
+        case "rows":
+            streams = [Stream(width, form, write, Pieces.ROW, each)]
+            if way.reach:
+                streams.append(Stream(width * way.reach, Form.ROW, write, Pieces.ROW, each))
+            return streams
+        case "steps":
+            return [Stream(width * abs(way.step), form, write, Pieces.ROW, each)]
+        case "turned":
+            padding = granule(plane.kernel) - 1
+            return [
+                Stream(width * abs(way.step), form, write, Pieces.LANE, each),
+                Stream(width * abs(way.step) * padding, Form.ROW, write, Pieces.NONE, each),
+            ]
+    return [Stream(BLOCK, form, write, Pieces.POINT, each)]
+
+
+def work_of(instr: VectorInstr) -> list[Work]:
+    """What the vector unit does to bring a tile into order."""
+    dst = instr.dst
+    assert dst is not None
+    over = {Form.ROW: Over.LANES, Form.COLUMN: Over.ROWS}.get(dst.form, Over.POINTS)
+    width = BYTES[dst.dtype]
+    match instr.op:
+        case "Every":
+            return [Work(1, width, over, cycles=2.0 * instr.attrs[0])]
+        case "Pick":
+            return [Work(1, width, over, cycles=48.0 / width)]
+        case "Turn":
+            return [Work(1, width, over, cycles=32.0 / width)]
+        case "ToSlots":
+            (source,) = instr.reads
+            over = {Form.ROW: Over.LANES, Form.COLUMN: Over.ROWS}.get(source.form, Over.POINTS)
+            return [Work(1, BYTES[source.dtype], over, cycles=32.0 / BYTES[source.dtype])]
+    return []

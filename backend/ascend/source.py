@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir import Binding, Kernel, Stride, binding_with_axis, format_kernel
-from . import library, primitives, transfers
+from . import folding, library, primitives, transfers
 from .alloc import Placement
 from .buffers import PARTS, Buffer, Buffers
 from .chip import Chip
 from .emit import COUNT, InstructionWriter
 from .generated import Bound, Field, Generated, Parameter
 from .reduction import identity
-from .stage import MEMORY, ScalarLoad, Stage, Stages
+from .stage import MEMORY, MOVES, ScalarLoad, Stage, Stages
 from .text import CTYPE, Writer, literal, without_unread
 from .tile import BYTES, MASK, Form, Scalar, Value, VectorInstr
+from .ways import choose_ways
 
 if TYPE_CHECKING:
     from .vector_kernel import VectorTuning
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 Dtype = np.dtype[Any]
 # Of the events between two pipes, numbers up to here are the stages'; the rest serve single waits.
 STAGE_EVENTS = 6
+# Where cores share the rows of a reduction, they have at least so many lanes to copy in a piece.
+WIDE_LANES = 1024
 SINGLE_EVENT = 7
 
 library.register(
@@ -145,11 +148,15 @@ class Source:
         self.faults = any(i.op == "Fault" for s in stages.stages for i in s.instrs())
         self.has_parts = any(i.op == "Combine" for s in stages.stages for i in s.instrs())
         self.copied = {t.value for s in stages.stages for t in (*s.loads, *s.stores)}
+        self.windows = _windows(stages)
         self.stage_number = 0
         self.instruction = InstructionWriter(self.write, buffers, self.tensor, self.used)
         self.transfer = transfers.TransferWriter(self)
         granule = 32 // min((BYTES[v.dtype] for v in self.copied), default=4)
-        self.pitch_granule = max(16, granule)
+        self.pitch_granule = max(self._fold_granule(), granule)
+
+    def _fold_granule(self) -> int:
+        return folding.PITCH[self.tuning.fold if self.plane.reduces_lanes else folding.STRIPS]
 
     # --- names -------------------------------------------------------------------------------------------
 
@@ -176,8 +183,9 @@ class Source:
         self.tensors[buffer.name, own] = None
         name = self.tensor_name(buffer, own)
         if self.is_double(buffer):
-            return f"{name}[turn{buffer.stage}]"
-        return name
+            name = f"{name}[turn{buffer.stage}]"
+        further = self.windows.get(value)
+        return f"{name}[{further} * pitch]" if further else name
 
     def is_double(self, buffer: Buffer) -> bool:
         return buffer.copied and self.tuning.copies > 1
@@ -295,6 +303,7 @@ class Source:
                 write(f"LocalTensor<{ctype}> {variable}[2] = {{{', '.join(places)}}};")
             else:
                 write(f"LocalTensor<{ctype}> {variable} = {places[0]};")
+        self.transfer.tables(write)
         self._reverse_events(write)
         return write.lines
 
@@ -375,13 +384,14 @@ class Source:
 
         whole_lanes = self.stages.whole and plane.reduces_lanes
         host("cores", f"Min({cores}, Max(1, Root(Div({every}, {t.grain}))))")
-        cap_lanes = min(t.lanes, t.points)
+        cap_lanes = max(1, min(t.lanes, t.points) // g) * g
         if whole_lanes:
             host("most_lanes", lane)
         else:
             host("most_lanes", f"Min({lane}, {cap_lanes})")
         host("even_lanes", f"CeilDiv({lane}, CeilDiv({lane}, most_lanes))")
-        lane_step = 128 if t.rows == 1 or plane.row < 0 else g
+        # A piece of a copy begins where a line of memory does.
+        lane_step = max(g, 512 // min((BYTES[v.dtype] for v in self.copied), default=4))
         cuts_rows = plane.row >= 0 and not plane.reduces_rows
         if plane.reduces_lanes or cuts_rows:
             host("tile_lanes", f"Min(most_lanes, Up(even_lanes, {lane_step}))")
@@ -398,7 +408,9 @@ class Source:
             host("others", outer)
             host("tiles", f"others * CeilDiv({lane}, most_lanes)")
             host("wanted", "Div(CeilDiv(tiles, cores) * cores, others)")
-            host("tile_lanes", f"Min(most_lanes, Up(CeilDiv({lane}, Max(1, wanted)), {lane_step}))")
+            even = f"CeilDiv({lane}, Max(1, wanted))"
+            even = f"Max({WIDE_LANES}, {even})" if t.split else even
+            host("tile_lanes", f"Min(most_lanes, Up({even}, {lane_step}))")
             host("lane_tiles", f"CeilDiv({lane}, tile_lanes)")
             host("pitch", f"Up(tile_lanes, {g})")
             host("tile_rows", f"Min({row}, Max(1, Min({t.rows}, Div({t.points}, pitch))))")
@@ -415,22 +427,26 @@ class Source:
         elif plane.reduces_rows:
             reduced.append("row_tiles")
         host("parts", " * ".join(reduced or ["1"]))
-        host("blocks", "Min(cores, parts)" if t.split else "Min(cores, units)")
-        for name in ("tile_rows", "tile_lanes", "row_tiles", "lane_tiles", "units", "parts"):
+        # So many cores share the reductions of a unit.
+        host("shares", "Max(1, Min(parts, Div(cores, units)))" if t.split else "1")
+        host("blocks", "Min(cores, units) * shares")
+        for name in ("tile_rows", "tile_lanes", "row_tiles", "lane_tiles", "units", "parts", "shares"):
             add(name, "int32_t", name)
 
     def _loops(self) -> None:
         write, t, plane = self.write, self.tuning, self.plane
-        write("const int64_t block = GetBlockIdx();", "const int64_t blocks = GetBlockNum();")
         if t.split:
-            write("// Every core takes its part of each reduction.")
-            write("const int64_t unit_begin = 0;", "const int64_t unit_end = t.units;")
-            write("const int32_t part_begin = static_cast<int32_t>(t.parts * block / blocks);")
-            write("const int32_t part_end = static_cast<int32_t>(t.parts * (block + 1) / blocks);")
+            write("// The cores of a team share the reductions of a unit.")
+            write("const int64_t team = GetBlockIdx() / t.shares;")
+            write("const int64_t teams = GetBlockNum() / t.shares;")
+            write("const int64_t member = GetBlockIdx() % t.shares;")
+            write("const int32_t part_begin = static_cast<int32_t>(t.parts * member / t.shares);")
+            write("const int32_t part_end = static_cast<int32_t>(t.parts * (member + 1) / t.shares);")
         else:
-            write("const int64_t unit_begin = t.units * block / blocks;")
-            write("const int64_t unit_end = t.units * (block + 1) / blocks;")
+            write("const int64_t team = GetBlockIdx();", "const int64_t teams = GetBlockNum();")
             write("const int32_t part_begin = 0;", "const int32_t part_end = t.parts;")
+        write("const int64_t unit_begin = t.units * team / teams;")
+        write("const int64_t unit_end = t.units * (team + 1) / teams;")
         with write.block("for (int64_t unit = unit_begin; unit < unit_end; ++unit)"):
             write("int64_t rest = unit;")
             if not plane.reduces_lanes:
@@ -496,6 +512,8 @@ class Source:
             lines.append("const uint32_t nl = Align(pitch, 128);")
         if Form.COLUMN in forms:
             lines.append("const uint32_t nr = Align(rows, 128);")
+        if any(i.op == "Turn" for s in self.stages.stages for i in s.instrs()):
+            lines.append(f"const uint32_t height = Align(rows, {self.pitch_granule});  // of turned tiles")
         self.write(*lines)
 
     def _stage(self, number: int, stage: Stage) -> None:
@@ -508,7 +526,7 @@ class Source:
         if not stage.loops:
             # All cores have the result; one of them writes it.
             once = self.tuning.split and stage.stores
-            with write.block("if (block == 0)" if once else ""):
+            with write.block("if (member == 0)" if once else ""):
                 self._outer_counts()
                 self._copies_and_instructions(number, stage)
             return
@@ -586,8 +604,8 @@ class Source:
             )
         elif instr.op == "Combine":
             self._combine(instr)
-        elif instr.op == "GatherLoad":
-            self.transfer.gather(instr)
+        elif instr.op in MOVES:
+            self.transfer.move(instr)
         else:
             self.instruction(instr)
 
@@ -600,15 +618,17 @@ class Source:
         self.used |= {"CopyIn", "CopyOut", f"{op}Rows"}
         write = self.write
         one = f"{SINGLE_EVENT}"
-        with write.block(""):
+        with write.block("if (t.shares > 1)"):
             write(f"const uint32_t size = {count} * {width};")
-            write("const int64_t from = (meeting & 1) * blocks * size;", "++meeting;")
+            write(
+                "const int64_t from = ((meeting & 1) * GetBlockNum() + team * t.shares) * size;", "++meeting;"
+            )
             write(f"SetFlag<HardEvent::V_MTE3>({one});", f"WaitFlag<HardEvent::V_MTE3>({one});")
-            write(f"CopyOut(parts_gm[from + block * size], {self.tensor(acc, 'u8')}, size);")
+            write(f"CopyOut(parts_gm[from + member * size], {self.tensor(acc, 'u8')}, size);")
             write("PipeBarrier<PIPE_ALL>();", "SyncAll();")
             write(f"const int64_t step = {PARTS} / size - 1;")
-            with write.block("for (int64_t core = 0; core < blocks; core += step)"):
-                write("const uint32_t some = static_cast<uint32_t>(Least(step, blocks - core));")
+            with write.block("for (int64_t core = 0; core < t.shares; core += step)"):
+                write("const uint32_t some = static_cast<uint32_t>(Least<int64_t>(step, t.shares - core));")
                 write(f"CopyIn({self.tensor(parts, 'u8')}, parts_gm[from + core * size], some * size);")
                 write(f"SetFlag<HardEvent::MTE2_V>({one});", f"WaitFlag<HardEvent::MTE2_V>({one});")
                 first = literal(Scalar(acc.dtype, identity(op, acc.dtype)))
@@ -643,6 +663,18 @@ class Source:
         if axis == self.plane.row:
             return "row0"
         return f"i{axis}"
+
+
+def _windows(stages: Stages) -> dict[Value, int]:
+    """How many rows further down than its buffer a value begins."""
+    found: dict[Value, int] = {}
+    for stage in stages.stages:
+        for instr in stage.instrs():
+            if instr.op == "Window" and instr.dst is not None:
+                found[instr.dst] = instr.attrs[0]
+            elif instr.op == "View" and instr.dst is not None and instr.reads[0] in found:
+                found[instr.dst] = found[instr.reads[0]]
+    return found
 
 
 _BARRIER = "PipeBarrier<PIPE_ALL>();"
@@ -705,6 +737,8 @@ def write(
 
     def fits(binding: Binding) -> bool:
         bound = binding_with_axis(given, binding)
+        if choose_ways(kernel, bound, stages.plane) != tuning.ways:
+            return False
         if stages.whole and kernel.reduced:
             if stages.plane.reduces_lanes:
                 lanes = bound.extents[stages.plane.lane]

@@ -1,4 +1,4 @@
-"""What runs on the chip and what on the host, and why: asked when the trace is cut, shown in the documentation."""
+"""What runs on the chip and what on the host, and why; asked when the trace is cut, shown in the docs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.dtypes import (
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)  # fmt: skip
 from ...ops.primitives import BOOL, PRIMITIVES, Kind, Primitive
 from .chip import Chip
 from .primitives import lower, representation
@@ -23,8 +38,8 @@ _LOOPS = {
 # What 64-bit integers that are known to fit 32 bits are computed with.
 _NARROW = {
     "int64": frozenset(
-        ("add", "sub", "mul", "neg", "abs", "max", "min", "floor_divide", "remainder", "fmod", "and", "or", "xor",
-         "not", "shift_right", "eq", "ne", "lt", "le", "where", "cast", "wrap_index")
+        ("add", "sub", "mul", "neg", "abs", "max", "min", "floor_divide", "remainder", "fmod", "and", "or",
+         "xor", "not", "shift_right", "eq", "ne", "lt", "le", "where", "cast", "wrap_index")
     ),
     "uint64": frozenset(("cast", "add", "random_bits")),
 }  # fmt: skip
@@ -68,6 +83,8 @@ def _refusal(op: str, dtype: Dtype, how: str, narrow: bool) -> str:
         if primitive.kind is Kind.ELEMENTWISE and op not in _NARROW[name]:
             return f"{name} has no vector instructions for {op}"
         return ""
+    if op == "random_bits" and dtype != uint32:
+        return "random bits are made of a 64-bit counter"
     if dtype.kind in "fV" and op in _LOOPS:
         return _LOOPS[op]
     if dtype.kind in "iu" and op == "pow":
@@ -77,10 +94,10 @@ def _refusal(op: str, dtype: Dtype, how: str, narrow: bool) -> str:
 
 # --- the table of the documentation -------------------------------------------------------------------------
 
-DTYPES: tuple[Dtype, ...] = tuple(
-    np.dtype(name)
-    for name in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
-)
+# uint64 and int64 that are known to fit 32 bits.
+COLUMNS: tuple[Dtype, ...] = (
+    bool_, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, bfloat16, float32, float64,
+)  # fmt: skip
 _ROUNDS = "correctly rounded if the chip's instruction is"
 _DENORMALS = "denormals as far as the chip keeps them"
 _NATIVE = f"the accuracy of the chip's instruction; {_DENORMALS}"
@@ -98,7 +115,7 @@ NOTES: dict[str, str] = {
     "floor_divide": "integers: exact for any divisor, also where Div is off by one unit in the last place",
     "remainder": "integers: exact for any divisor, also where Div is off by one unit in the last place",
     "fmod": "integers: exact for any divisor, also where Div is off by one unit in the last place",
-    "cast": "to integers saturating, NaN to 0; counted from float32",
+    "cast": "to integers saturating, NaN to 0; counted to float32, from float32 to int32",
     "bitcast": "counted to the integer or float of the same width",
     "random_bits": "counter of 32 bits, or an index plus a number of 64",
     "wrap_index": "int64 that fits 32 bits; a load saturates, so that no index out of range wraps into it",
@@ -110,6 +127,9 @@ NOTES: dict[str, str] = {
     "cos": "to 1e5; to 2**21 as of an argument one rounding away; beyond NaN",
     "tan": "to 1e5; to 2**21 as of an argument one rounding away; beyond NaN",
 }
+
+
+_ONLY = {"random_bits": uint64, "wrap_index": int64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,23 +149,16 @@ class Row:
 
 
 def table(chip: Chip) -> Iterator[Row]:
-    """The elementwise primitives and what each takes on a chip."""
-    bfloat16 = _bfloat16()
+    """The elementwise primitives and what each takes on a chip; of 64-bit integers those that fit 32 bits."""
     for primitive in PRIMITIVES.values():
         if primitive.kind is not Kind.ELEMENTWISE:
             continue
         cells: dict[str, int | str] = {}
-        for dtype in (*DTYPES, bfloat16, np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)):
-            if dtype.kind in primitive.dtypes:
-                reason = refusal(primitive.name, dtype, (), chip)
+        for dtype in COLUMNS:
+            if dtype.kind in primitive.dtypes and dtype == _ONLY.get(primitive.name, dtype):
+                reason = refusal(primitive.name, dtype, (), chip, narrow=True)
                 cells[dtype.name] = reason or instructions(primitive, dtype)
         yield Row(primitive.name, cells, NOTES.get(primitive.name, ""))
-
-
-def _bfloat16() -> Dtype:
-    import ml_dtypes
-
-    return np.dtype(ml_dtypes.bfloat16)
 
 
 def instructions(primitive: Primitive, dtype: Dtype) -> int:
@@ -163,14 +176,16 @@ def instructions(primitive: Primitive, dtype: Dtype) -> int:
             args.insert(0, Value(-9, "mask", Form.FULL))
             dtypes.insert(0, BOOL)
         case "cast":
-            result = np.dtype(np.int32) if dtype == np.float32 else np.dtype(np.float32)
+            result = int32 if dtype == float32 else float32
         case "bitcast":
-            of_width = {1: ("u1", "i1"), 2: ("f2", "i2"), 4: ("f4", "i4")}[dtype.itemsize]
-            result = np.dtype(of_width[dtype.kind != "i"])
+            floats, integers = {1: (uint8, int8), 2: (float16, int16), 4: (float32, int32)}[dtype.itemsize]
+            result = floats if dtype.kind == "i" else integers
         case "random_bits":
             attrs = (0,)
             args[1:] = [Scalar("u64", "key"), Scalar("u64", "stream")]
-            result = np.dtype(np.uint32)
+            result = uint32
+        case "add" if dtype == uint64:
+            args[1] = Scalar("u64", "first")
         case "wrap_index":
             attrs = (0,)
             args[1] = Scalar("i32", "n")

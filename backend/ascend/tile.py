@@ -30,6 +30,7 @@ class Form(Enum):
     BLOCKS = "blocks"  # a column with each element repeated over a block of 32 bytes
     SCRATCH = "scratch"  # bytes that an instruction needs while it works
     HALF = "half"  # half a row, folded
+    FOLDED = "folded"  # what is left of a tile when blocks are folded
     PARTS = "parts"  # partial results of several cores
     STAGED = "staged"  # as it was copied, or is to be copied: `Room` says how it lies
     TABLE = "table"  # where in UB each element is taken from; kept as long as the kernel runs
@@ -71,7 +72,7 @@ class Value:
         return f"v{self.number}:{self.dtype}:{self.form.value}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
     """A number that is the same for every point: known when the source is written, or an argument.
 
@@ -85,6 +86,15 @@ class Scalar:
 
     dtype: str
     value: int | float | str
+
+    def __eq__(self, other: object) -> bool:
+        """The same number, down to the sign of zero."""
+        if not isinstance(other, Scalar) or self.dtype != other.dtype or self.value != other.value:
+            return False
+        return self.value != 0 or str(self.value) == str(other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.value))
 
 
 Source = Value | Scalar

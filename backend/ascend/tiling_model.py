@@ -44,7 +44,9 @@ class Pieces(Enum):
 
     PLANE = "plane"  # rows follow one another: whole rows without padding are one piece
     ROW = "row"
+    LANE = "lane"  # the elements of a lane, which are transposed in UB
     POINT = "point"
+    NONE = "none"  # takes its room in UB, and is not copied
 
 
 class Over(Enum):
@@ -326,7 +328,7 @@ def cost_of(problem: VectorProblem, rates: Rates, each: Each, rows: Any, lanes: 
     vector: Any = 0.0
     scalar: Any = rates.scalar_tile if each is Each.TILE else 0.0
     for stream in problem.streams:
-        if stream.each is not each:
+        if stream.each is not each or stream.pieces is Pieces.NONE:
             continue
         elements = {Form.FULL: rows * lanes, Form.ROW: lanes, Form.COLUMN: rows}[stream.form]
         pieces: Any = 1.0
@@ -334,6 +336,8 @@ def cost_of(problem: VectorProblem, rates: Rates, each: Each, rows: Any, lanes: 
             pieces = elements
         elif stream.form is Form.FULL and stream.pieces is Pieces.ROW:
             pieces = rows
+        elif stream.form is Form.FULL and stream.pieces is Pieces.LANE:
+            pieces = lanes
         elif stream.form is Form.FULL:
             pieces = np.where((lanes == problem.lanes) & (lanes == pitch), 1.0, rows)
         length = elements * stream.bytes / pieces

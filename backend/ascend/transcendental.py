@@ -1,9 +1,9 @@
 """Transcendental functions of float32, as formulas without branches.
 
 The chip's exponential, logarithm and square root stand where they are accurate enough; what they leave is
-minimax polynomials of the relative error (Remez exchange, coefficients from the constant upward). No product and
-sum is documented to round once, so that reductions subtract products that are exact. How maximum and minimum
-treat NaN is not relied on: NaN reaches the result another way.
+minimax polynomials of the relative error (Remez exchange, coefficients from the constant upward). No product
+and sum is documented to round once, so that reductions subtract products that are exact. How maximum and
+minimum treat NaN is not relied on: NaN reaches the result another way.
 
 Argument reductions follow Cody and Waite, "Software Manual for the Elementary Functions" (1980).
 """
@@ -54,7 +54,7 @@ def power_of_two(x: Vector, low: Vector | None = None) -> Vector:
 
 
 def expm1(x: Vector) -> Vector:
-    """Away from 0 ``exp(x) - 1``; near it also what rounding took from the exponential, as its logarithm tells."""
+    """``exp(x) - 1``; near 0 also what rounding took from the exponential, as its logarithm tells."""
     u = x.exp()
     less = u - 1.0
     near = less + u * (x - u.ln())
@@ -191,8 +191,8 @@ _TAN = (
 def _reduced(x: Vector, n: Vector, parts: Sequence[float]) -> Vector:
     """``x - n * sum(parts)``, rounded once.
 
-    The first two parts leave an exact difference. The next two are added up, then subtracted, each time with the
-    error of the step (Dekker, "A floating-point technique for extending the available precision", 1971).
+    The first two parts leave an exact difference. The next two are added up, then subtracted, each time with
+    the error of the step (Dekker, "A floating-point technique for extending the available precision", 1971).
     """
     rest = x + n * -parts[0] + n * -parts[1]
     third, fourth = n * parts[2], n * parts[3]

@@ -175,7 +175,7 @@ class TransferWriter:
         to = f"{s.tensor(dst, kind)}, {'pitch' if into else 'height'}"
         src = f"{s.tensor(source, kind)}, {'height' if into else 'pitch'}"
         sizes = "lanes, rows" if into else "rows, lanes"
-        s.write(f"Turn({to}, {src}, {s.tensor(spare, kind)}, {sizes});")
+        s.write(f"Turn({to}, {src}, {s.tensor(spare, kind)}, {sizes}, {self._count(dst)});")
 
     def _to_slots(self, instr: VectorInstr, dst: Value) -> None:
         s = self.source
@@ -198,6 +198,7 @@ class TransferWriter:
         if s.plane.row < 0 and index.form is Form.FULL:
             rows = "1"
         place, element = (f"row * {pitch} + lane", "lane") if rows != "1" else ("lane", "lane")
+        self._clear(dst)
         with self._by_scalar_unit():
             if rows != "1":
                 with s.write.block(f"for (uint32_t row = 0; row < {rows}; ++row)"):
@@ -221,6 +222,7 @@ class TransferWriter:
         (access,) = instr.attrs
         s.used.add("CopyIn")
         lane = f"{s.offset(access, {})} + lane0"
+        self._clear(dst)
         with self._by_scalar_unit():
             if isinstance(begin, Scalar):
                 from_ = f"{lane} + {literal(begin)}"
@@ -231,6 +233,12 @@ class TransferWriter:
                     f"const int64_t from = {lane} + {s.tensor(begin, 'i32')}.GetValue(row);",
                     f"CopyIn({s.tensor(dst, dst.dtype)}[row * pitch], {s.global_name(access)}[from], lanes);",
                 )
+
+    def _clear(self, value: Value) -> None:
+        """What short rows leave out is read by instructions over the whole tile."""
+        s = self.source
+        s.used.add("Clear")
+        s.write(f"Clear({s.tensor(value, value.dtype)});")
 
     def _by_scalar_unit(self) -> _Waits:
         return _Waits(self.source.write)
@@ -388,22 +396,25 @@ __aicore__ inline void TurnBlocks(const LocalTensor<T>& dst, uint32_t dstPitch, 
     }
 }
 
-// dst[lane][row] = src[row][lane]. `spare` takes what a strip has beyond the last lane.
+// dst[lane][row] = src[row][lane], with all of the `count` elements of dst written. `spare` takes what a strip has
+// beyond the last lane.
 template <typename T>
 __aicore__ inline void Turn(const LocalTensor<T>& dst, uint32_t dstPitch, const LocalTensor<T>& src, uint32_t srcPitch,
-                            const LocalTensor<T>& spare, uint32_t rows, uint32_t lanes)
+                            const LocalTensor<T>& spare, uint32_t rows, uint32_t lanes, uint32_t count)
 {
     constexpr uint32_t block = 32 / sizeof(T);
     const uint32_t strips = lanes / block, groups = rows / 16;
-    const bool down = groups >= strips;  // fewer instructions of more repeats
-    if (down) {
+    Duplicate(dst[count - 128], static_cast<T>(0), 128);
+    if (groups >= strips) {  // fewer instructions of more repeats
         for (uint32_t lane = 0; lane < lanes; lane += block) {
             TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, 0, lane, groups, true);
-            TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, groups * 16, lane, rows % 16 ? 1 : 0, true);
+            for (uint32_t row = groups * 16; row < dstPitch; row += 16) {
+                TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, row, lane, 1, true);
+            }
         }
         return;
     }
-    for (uint32_t row = 0; row < rows; row += 16) {
+    for (uint32_t row = 0; row < dstPitch; row += 16) {
         TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, row, 0, strips, false);
         TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, row, strips * block, lanes % block ? 1 : 0, false);
     }

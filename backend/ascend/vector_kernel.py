@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
-from math import prod
+from math import ceil, prod
 from typing import NamedTuple
 
 from ...ops.errors import BackendError
 from ..ir import Binding, Kernel, Stride, binding_with_axis, with_axis
-from . import reduction, tiling
+from . import folding, reduction, tiling
 from .alloc import place
 from .buffers import Buffers, Size, assign, fullest
 from .chip import Chip
 from .generated import Generated, Refused
 from .plane import Plane, choose_plane
-from .source import write
-from .stage import Stages
+from .rearrange import streams_of, work_of
+from .source import WIDE_LANES, write
+from .stage import MOVES, Stages
 from .tile import BYTES, MASK, Form
-from .tiling import Each, Pieces, Space, Stream, VectorProblem, Work, auto_tiling
+from .tiling import Each, Space, Stream, VectorProblem, Work, auto_tiling
 from .vectorise import vectorise
+from .ways import Way, choose_ways
 
 
 class Options(NamedTuple):
@@ -65,8 +67,8 @@ class VectorTuning(NamedTuple):
         The axes of a tile; row is -1 where a tile is one row.
     whole : bool
         Whether the reduced axes fit into one tile.
-    tree : bool
-        Whether rows are long, and folded one by one.
+    fold : str
+        How lanes are folded; see `folding`.
     split : bool
         Whether the reduced axes are split over cores, which then combine their parts.
     points, rows, lanes : int
@@ -77,12 +79,14 @@ class VectorTuning(NamedTuple):
         Operands that are read once and go past the L2.
     grain : int
         One more core is worth it for every so many points squared.
+    ways : tuple of Way
+        How tiles of each access are copied.
     """
 
     lane: int
     row: int
     whole: bool
-    tree: bool
+    fold: str
     split: bool
     points: int
     rows: int
@@ -90,15 +94,14 @@ class VectorTuning(NamedTuple):
     copies: int
     bypass: tuple[int, ...]
     grain: int
+    ways: tuple[Way, ...]
     options: Options = ALL
 
 
-# From so many lanes on, a row is folded in halves by itself: the strides of repeats do not reach further.
-LONG_LANES = 1600
 # A bucket's sizes may be larger than its representative's by this factor.
 BUCKET = 1.2
 # A core has work of its own where it has so many lanes; less than so many points are not worth meeting for.
-SPLIT_LANES = 64
+SPLIT_LANES = 1024
 SPLIT_POINTS = 1 << 18
 # Results that a core contributes to at a time.
 MOST_PARTS = 2048
@@ -112,9 +115,16 @@ def _prepared(kernel: Kernel) -> Kernel:
 
 @lru_cache(256)
 def _stages(
-    kernel: Kernel, lane: int, row: int, whole: bool, tree: bool, split: bool, options: Options
+    kernel: Kernel,
+    lane: int,
+    row: int,
+    ways: tuple[Way, ...],
+    whole: bool,
+    fold: str,
+    split: bool,
+    options: Options,
 ) -> tuple[Stages, Buffers]:
-    stages = vectorise(kernel, Plane(kernel, lane, row), whole, tree, split, options.direct)
+    stages = vectorise(kernel, Plane(kernel, lane, row), ways, whole, fold, split, options.direct)
     return stages, assign(stages, options.reuse)
 
 
@@ -130,13 +140,15 @@ def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL) -
     bound = binding_with_axis(kernel, binding)
     plane = choose_plane(prepared, bound)
     extent = bound.extents
-    tree = plane.reduces_lanes and extent[plane.lane] >= LONG_LANES
+    fold = folding.STRIPS
+    if plane.reduces_lanes and extent[plane.lane] >= folding.LONG:
+        fold = folding.BLOCKS if extent[plane.lane] < folding.LONGEST else folding.ROWS
     split = bool(prepared.reduced) and options.cores and _worth_splitting(bound, plane, chip)
     tries = [True, False] if prepared.reduced and not plane.inner and not split else [False]
     error: BackendError | None = None
     for whole in tries:
         try:
-            return _tuned(prepared, bound, plane, whole, tree, split, chip, options)
+            return _tuned(prepared, bound, plane, whole, fold, split, chip, options)
         except BackendError as failed:
             error = failed
     assert error is not None
@@ -148,17 +160,20 @@ def _tuned(
     binding: Binding,
     plane: Plane,
     whole: bool,
-    tree: bool,
+    fold: str,
     split: bool,
     chip: Chip,
     options: Options,
 ) -> VectorTuning:
     whole = whole or not kernel.reduced
-    stages, buffers = _stages(kernel, plane.lane, plane.row, whole, tree, split, options)
+    ways = choose_ways(kernel, binding, plane)
+    stages, buffers = _stages(kernel, plane.lane, plane.row, ways, whole, fold, split, options)
     problem = problem_of(stages, buffers, binding, options)
     found = auto_tiling(problem, chip)
     capacity = found.capacity
     points, rows, lanes = capacity.points, capacity.rows, capacity.lanes
+    if split and not plane.reduces_lanes:
+        lanes = max(lanes, min(WIDE_LANES, ceil(binding.extents[plane.lane] * BUCKET)))
     if split:  # partial results of a few cores fit beside each other
         rows, lanes = (
             (min(rows, MOST_PARTS), lanes) if plane.reduces_lanes else (rows, min(lanes, MOST_PARTS))
@@ -180,7 +195,7 @@ def _tuned(
         plane.lane,
         plane.row,
         whole,
-        tree,
+        fold,
         split,
         points,
         rows,
@@ -188,6 +203,7 @@ def _tuned(
         found.buffers,
         _bypass(kernel, binding) if options.cache_hint else (),
         _grain(problem),
+        ways,
         options,
     )
 
@@ -211,20 +227,15 @@ def problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Opti
     lanes = extent[plane.lane]
     streams: list[Stream] = []
     work: Counter[tuple[int, Over]] = Counter()
+    moves: list[Work] = []
     for stage in stages.stages:
         for transfer in (*stage.loads, *stage.stores):
-            value = transfer.value
-            layout = kernel.accesses[transfer.access].layout
-            unit = layout[plane.lane if value.form is not Form.COLUMN else plane.row] == Stride.UNIT
-            pieces = Pieces.ROW if unit else Pieces.POINT
-            streams.append(
-                Stream(
-                    BYTES[value.dtype], value.form, transfer in stage.stores, pieces,
-                    Each.TILE if stage.loops or stages.whole else Each.UNIT,
-                )
-            )  # fmt: skip
+            each = Each.TILE if stage.loops or stages.whole else Each.UNIT
+            streams += streams_of(transfer, plane, transfer in stage.stores, each)
         for instr in stage.instrs():
-            if instr.dst is not None and instr.op not in ("View", "Out"):
+            if instr.op in MOVES:
+                moves += work_of(instr)
+            elif instr.dst is not None and instr.op not in ("View", "Out"):
                 width = max([BYTES.get(v.dtype, 1) for v in (instr.dst, *instr.reads)])
                 over = {Form.FULL: tiling.Over.POINTS, Form.ROW: tiling.Over.LANES}.get(
                     instr.dst.form if instr.op != "Reduce" else Form.FULL, tiling.Over.ROWS
@@ -233,27 +244,34 @@ def problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Opti
                     over = tiling.Over.CHUNKS if rows > 1 else tiling.Over.POINTS
                 work[width, over] += 1
     temporaries = fullest(buffers, (8192, 8, 1024) if rows > 1 else (8192, 1, 8192))
-    narrowest = min((s.bytes for s in streams), default=4)
+    copied = [t.value.dtype for stage in stages.stages for t in (*stage.loads, *stage.stores)]
+    narrowest = min((BYTES[dtype] for dtype in copied), default=4)
     return VectorProblem(
         rows,
         lanes,
         prod(extent[k] for k in plane.outer),
         prod(extent[k] for k in plane.inner),
         tuple(streams),
-        tuple(Work(count, width, over) for (width, over), count in work.items()),
+        (*(Work(count, width, over) for (width, over), count in work.items()), *moves),
         _space(temporaries),
         (Form.ROW if plane.reduces_lanes else Form.COLUMN) if kernel.reduced else None,
         whole_lanes=stages.whole and plane.reduces_lanes,
-        lane_granule=max(128 if rows == 1 else 16, 32 // narrowest),
+        lane_granule=max(pitch_granule(stages), 128 if rows == 1 else 16, 32 // narrowest),
         row_granule=128,
         buffering=(1, 2) if options.double_buffer else (1,),
         select=uses_select(buffers),
     )
 
 
+def pitch_granule(stages: Stages) -> int:
+    """What rows are padded to for the way their lanes are folded."""
+    folds = [i.attrs[1] for s in stages.stages for i in s.instrs() if i.op == "Reduce"]
+    return folding.PITCH[folds[0] if folds and stages.plane.reduces_lanes else folding.STRIPS]
+
+
 def _space(temporaries: Size) -> Space:
     # Buffers are whole granules; a tile may end anywhere.
-    return Space(temporaries.point, temporaries.row, temporaries.lane, temporaries.fixed + 8192)
+    return Space(temporaries.point, temporaries.row, temporaries.lane, temporaries.fixed + 1024)
 
 
 Over = tiling.Over
@@ -296,7 +314,7 @@ def _worth_splitting(binding: Binding, plane: Plane, chip: Chip) -> bool:
     units = prod(extent[: kernel.parallel])
     if not plane.reduces_lanes:
         units = -(-units // SPLIT_LANES)
-    return units * 4 <= chip.vector_cores and reduced * prod(extent[: kernel.parallel]) >= SPLIT_POINTS
+    return units * 2 <= chip.vector_cores and reduced * prod(extent[: kernel.parallel]) >= SPLIT_POINTS
 
 
 def generate(kernel: Kernel, tuning: VectorTuning, chip: Chip) -> Generated:
@@ -308,9 +326,8 @@ def generate(kernel: Kernel, tuning: VectorTuning, chip: Chip) -> Generated:
         Where an access or an instruction cannot be written.
     """
     prepared = _prepared(kernel)
-    stages, buffers = _stages(
-        prepared, tuning.lane, tuning.row, tuning.whole, tuning.tree, tuning.split, tuning.options
-    )
+    t = tuning
+    stages, buffers = _stages(prepared, t.lane, t.row, t.ways, t.whole, t.fold, t.split, t.options)
     placement = place(
         buffers.requests((tuning.points, tuning.rows, tuning.lanes), tuning.copies, tuning.options.reuse),
         _room(buffers, chip),

@@ -29,13 +29,13 @@ class Vectoriser:
     """Builds the stages of one kernel."""
 
     def __init__(
-        self, kernel: Kernel, plane: Plane, ways: tuple[Way, ...], whole: bool, tree: bool, split: bool
+        self, kernel: Kernel, plane: Plane, ways: tuple[Way, ...], whole: bool, fold: str, split: bool
     ) -> None:
         self.kernel = kernel
         self.plane = plane
         self.rearranging = Rearranging(kernel, plane, ways)
         self.whole = whole or not kernel.reduced
-        self.tree = tree
+        self.fold = fold
         self.split = split
         self.level = _levels(kernel)
         self.stages: list[Stage] = []
@@ -233,25 +233,44 @@ class Vectoriser:
         """How, the accumulator, the result's dtype and the value of this tile alone."""
         instr = self.kernel.body[n]
         how = instr.attrs[0]
+        number = self._tested_for_nan(instr)
+        if number is not None:
+            scratch = self._scratch("Nan", number.dtype)
+            srcs = (number, *scratch)
+            partial = self.builder.emit_as(Form.COLUMN, "Reduce", "f16", srcs, ("Nan", self.fold))
+            acc = partial if self.whole else self.builder.value("f16", Form.COLUMN, "acc")
+            return how, acc, instr.dtype, partial
         value = reduction.prepare(self.builder, how, source, self.kernel.body[instr.args[0]].dtype)
         if value.form is not Form.FULL:
             value = self.builder.emit_as(Form.FULL, "Spread", value.dtype, (value,))
         form = Form.COLUMN if self.plane.reduces_lanes else Form.ROW
         scratch = () if form is Form.ROW else self._scratch(reduction.instruction(how), value.dtype)
         partial = self.builder.emit_as(
-            form, "Reduce", value.dtype, (value, *scratch), (reduction.instruction(how), self.tree)
+            form, "Reduce", value.dtype, (value, *scratch), (reduction.instruction(how), self.fold)
         )
         acc = partial if self.whole else self.builder.value(value.dtype, form, "acc")
         return how, acc, instr.dtype, partial
 
+    def _tested_for_nan(self, instr: Instr) -> Value | None:
+        """The value of which a reduction asks whether some lane is NaN, where that has a way of its own."""
+        body = self.kernel.body
+        test = body[instr.args[0]]
+        if not self.plane.reduces_lanes or self.fold == folding.STRIPS or instr.attrs[0] != "or":
+            return None
+        if test.op != "ne" or test.args[0] != test.args[1]:
+            return None
+        number = self._source(test.args[0])
+        full = isinstance(number, Value) and number.form is Form.FULL and number.dtype in ("f16", "f32")
+        return number if full and isinstance(number, Value) else None
+
     def _scratch(self, op: str, dtype: str) -> tuple[Value, ...]:
         """What the folding of lanes needs beside its operand."""
         scratch = []
-        if self.tree:
+        if op == "Nan" or (self.fold != folding.STRIPS and folding.native(op, dtype)):
+            return (self.builder.value("u8", Form.FOLDED, "folded"),)
+        if self.fold == folding.ROWS:
             scratch.append(self.builder.value("u8", Form.HALF, "folded"))
-        if not self.tree or not folding.native(op, dtype):
-            scratch.append(self.builder.value("u8", Form.SCRATCH, "scratch"))
-        return tuple(scratch)
+        return (*scratch, self.builder.value("u8", Form.SCRATCH, "scratch"))
 
     def _combine(self, op: str, acc: Value) -> None:
         """The accumulators of all cores together, the same on each of them."""
@@ -318,7 +337,7 @@ def vectorise(
     plane: Plane,
     ways: tuple[Way, ...],
     whole: bool,
-    tree: bool,
+    fold: str,
     split: bool = False,
     direct: bool = True,
 ) -> Stages:
@@ -333,14 +352,14 @@ def vectorise(
         How tiles of each access are copied.
     whole : bool
         Whether the reduced axes fit into one tile.
-    tree : bool
-        Whether rows are long, and folded one by one.
+    fold : str
+        How lanes are folded; see `folding`.
     split : bool
         Whether the reduced axes are split over cores.
     direct : bool
         Whether instructions read rows and columns across the tile in place.
     """
-    made = Vectoriser(kernel, plane, ways, whole, tree, split).run()
+    made = Vectoriser(kernel, plane, ways, whole, fold, split).run()
     for stage in made.stages:
         elsewhere = {
             v for other in made.stages if other is not stage for i in other.instrs() for v in i.reads
@@ -357,7 +376,11 @@ def _without_unread(stage: Stage, elsewhere: set[Value]) -> None:
     for name in ("after", "body", "before"):
         kept: list[VectorInstr] = []
         for instr in reversed(getattr(stage, name)):
-            if instr.dst is None or instr.op in ("Out", "Accumulate", "Combine") or instr.dst in needed:
+            if (
+                instr.dst is None
+                or instr.op in ("Out", "ToSlots", "Accumulate", "Combine")
+                or instr.dst in needed
+            ):
                 needed.update(instr.reads)
                 kept.append(instr)
         setattr(stage, name, kept[::-1])

@@ -25,7 +25,9 @@ from .timeline import Timeline
 _CORE_PIPES = PIPES[:-1]
 _KINDS = ("vector", "cube")
 _LAUNCH_SHARE = 0.5  # of the time, from which on a kernel is said to be bound by its launch
-_CLOSE = 0.7  # of the least time, from which on a kernel is said to be bound by what that is of
+_SATURATED = 0.8  # of a memory's bandwidth over the kernel's time: it is bound by that
+_FULL = 0.9  # of the time a unit that computes is busy: it is bound by that
+_BUSY = 0.7  # of the time any pipe is busy: it is bound by that
 
 
 class _Parameters(ctypes.Structure):
@@ -308,7 +310,11 @@ def _cost(
         **_least_compute(log, chip, records),
         "launch": launch_us,
     }
-    bound = _bound(time_us, least, utilisation)
+    shared = {
+        "HBM bandwidth": (totals.hbm_read + totals.hbm_write) / chip.timing["hbm_bandwidth"] * 1e6,
+        "L2 bandwidth": totals.l2_read / chip.timing["l2_bandwidth"] * 1e6,
+    }
+    bound = _bound(time_us, launch_us, shared, utilisation)
     caption = f"{log.kernel} on {chip.name}: {_us(time_us)} µs, bound by {bound}"
     spans = [(output.begin, output.end) for output in outputs]
     return Cost(
@@ -350,15 +356,20 @@ def _least_compute(log: Log, chip: Chip, records: list[np.ndarray[Any, Any]]) ->
     }
 
 
-def _bound(time_us: float, least: Mapping[str, float], utilisation: Mapping[str, float]) -> str:
-    if least["launch"] > _LAUNCH_SHARE * time_us:
+def _bound(
+    time_us: float, launch_us: float, shared: Mapping[str, float], utilisation: Mapping[str, float]
+) -> str:
+    """What keeps the kernel from being faster, by the times that shared memories and pipes are busy."""
+    if launch_us > _LAUNCH_SHARE * time_us:
         return "launch"
-    work = {name: value for name, value in least.items() if name != "launch"}
-    what = max(work, key=lambda name: work[name])
-    if work[what] + least["launch"] >= _CLOSE * time_us:
-        return what
+    for name, busy_us in shared.items():
+        if busy_us > _SATURATED * (time_us - launch_us):
+            return name
+    for pipe, name in (("M", "cube"), ("V", "vector unit")):
+        if any(of.split()[-1] == pipe and busy > _FULL for of, busy in utilisation.items()):
+            return name
     busiest = max(utilisation, key=lambda name: utilisation[name])
-    return busiest if utilisation[busiest] >= _CLOSE else f"waiting ({busiest} is busiest)"
+    return busiest if utilisation[busiest] > _BUSY else f"waiting ({busiest} is busiest)"
 
 
 def _us(value: float) -> str:

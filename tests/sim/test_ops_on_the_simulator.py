@@ -39,7 +39,8 @@ SUMS = 8
 BATCH = 8
 SIZES = (1, 8, 17, 33)
 EVERY_SIZE = (*range(1, 34), 255, 257, 1023)
-DTYPES = ("bool", "int8", "uint8", "int16", "int32", "float16", "bfloat16", "float32")
+DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32")
+USUAL = ("bool", "int8", "uint16", "int32", "float16", "bfloat16", "float32")
 FEW_DTYPES = ("int32", "float16", "float32")
 
 
@@ -100,21 +101,23 @@ def check_batch(entries: list[Operation], name: str, size: int) -> None:
             raise AssertionError(f"{label(entry)} of {name}[{size}]: {error}") from None
 
 
-BATCHES = [
-    pytest.param(entries, name, id=f"{name}-{n}")
-    for name in DTYPES
-    for n, entries in enumerate(batches(name))
-]
+def every_batch(names: tuple[str, ...]) -> pytest.MarkDecorator:
+    found = [
+        pytest.param(entries, name, id=f"{name}-{n}")
+        for name in names
+        for n, entries in enumerate(batches(name))
+    ]
+    return pytest.mark.parametrize(("entries", "name"), found)
 
 
-@pytest.mark.parametrize(("entries", "name"), BATCHES)
+@every_batch(USUAL)
 def test_elementwise(entries: list[Operation], name: str) -> None:
     check_batch(entries, name, SIZES[zlib.crc32(name.encode()) % len(SIZES)])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("size", EVERY_SIZE)
-@pytest.mark.parametrize(("entries", "name"), BATCHES)
+@every_batch(DTYPES)
 def test_elementwise_tails(entries: list[Operation], name: str, size: int) -> None:
     check_batch(entries, name, size)
 

@@ -165,8 +165,21 @@ uint16_t Core::name_number(const char* text) {
 void Core::record(Event event, Pipe pipe, Pipe to, int32_t id, const char* text, Where where,
                   const Work& work) {
     if (!cost) return;
-    log.push({event, static_cast<uint8_t>(pipe), static_cast<uint8_t>(to), static_cast<uint8_t>(id),
-              name_number(text), static_cast<uint16_t>(std::min(where.line, 65535)), work});
+    Record made{event,
+                static_cast<uint8_t>(pipe),
+                static_cast<uint8_t>(to),
+                static_cast<uint8_t>(id),
+                name_number(text),
+                static_cast<uint16_t>(std::min(where.line, 65535)),
+                work};
+    if (work.address) {
+        // Where a buffer lies is the host's chance; on the device each begins with a line of L2.
+        if (const GlobalBuffer* buffer = find(reinterpret_cast<const uint8_t*>(work.address))) {
+            const auto number = static_cast<uint64_t>(buffer - launch->buffers.data()) + 1;
+            made.work.address = (number << 40) + (work.address - reinterpret_cast<uint64_t>(buffer->address));
+        }
+    }
+    log.push(made);
 }
 
 const GlobalBuffer* Core::find(const uint8_t* address) const {

@@ -11,6 +11,13 @@ namespace sim {
 
 CubeState& cube_state() { return current->cube; }
 
+Local overhanging(const Local& tensor) {
+    Local result = tensor;
+    const uint32_t capacity = current->launch->capacities.bytes[static_cast<int>(tensor.space)];
+    if (tensor.buffer < 0 && tensor.offset < capacity) result.bytes = capacity - tensor.offset;
+    return result;
+}
+
 namespace {
 
 constexpr uint32_t kBlock = 32;
@@ -234,8 +241,9 @@ class Unfolded {
 
 }  // namespace
 
-void load_3d(const Local& dst, const Local& src, const Load3d& how, const FeatureMap* given,
+void load_3d(const Local& target, const Local& src, const Load3d& how, const FeatureMap* given,
              const uint32_t* given_padding, Where where) {
+    const Local dst = overhanging(target);
     CubeState& state = cube_state();
     if (given) state.maps[how.right_map] = *given;
     if (given_padding) state.padding = *given_padding;

@@ -144,7 +144,9 @@ void run(const Local& c, const Local& a, const Local& b, const Scalar* bias, con
 void set_hf32(bool on) { cube_state().hf32 = on; }
 void set_hf32_rounding(bool to_even) { cube_state().hf32_to_even = to_even; }
 
-void mmad(const Local& c, const Local& a, const Local& b, const Local* bias, const Multiply& how, Where where) {
+void mmad(const Local& result, const Local& left, const Local& right, const Local* bias, const Multiply& how,
+          Where where) {
+    const Local c = overhanging(result), a = overhanging(left), b = overhanging(right);
     CubeState& state = cube_state();
     Instruction mmad(Pipe::M, "Mmad", where);
     mmad.lives_in(c, Space::L0C, "dst");

@@ -503,7 +503,7 @@ Totals run(const Parameters& parameters, const std::vector<InstructionCost>& cos
 
 // How many lines of L2 there are to follow for one that is followed.
 uint32_t sampling_for(const Parameters& parameters, const std::vector<CoreInput>& inputs) {
-    constexpr double followed = 2e6;
+    constexpr double followed = 1e6;
     double lines = 0;
     for (const CoreInput& input : inputs)
         for (int64_t i = 0; i < input.count; ++i) {

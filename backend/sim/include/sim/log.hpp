@@ -38,7 +38,7 @@ struct Work {
     bool l2 = true;     // whether a transfer with GM goes through L2
     uint8_t unit_flag =
         0;                 // of Mmad and Fixpipe: 2 waits for the flags of what it touches, 3 also turns them
-    uint64_t address = 0;  // of the first byte in GM, for what L2 holds
+    uint64_t address = 0;  // of the first byte in GM; in the log: the buffer's number << 40, and where in it
     int64_t stride = 0;    // bytes between the pieces in GM
 
     // `repeats` of an instruction on elements of `bytes` bytes.

@@ -1,0 +1,100 @@
+"""Primitives in the Ascend C that is written for them, run on the simulator, against the evaluated instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_primitives import DTYPES, EXACT, assert_same, meaning, names, operands, random_source
+from test_primitives_transcendental import BUDGET, arguments
+from tile_evaluator import run
+
+from pyasc.backend.ascend.backend import Ascend
+from pyasc.backend.ascend.chip import load
+from pyasc.backend.ir import Access, Binding, Instr, Kernel, Operand
+from pyasc.backend.sim.backend import compiled, launch
+from pyasc.ops.primitives import PRIMITIVES
+
+Array = np.ndarray[Any, Any]
+OUTPUTS = 8  # primitives in one kernel
+CHIP = load("910B1")
+
+
+def in_source(
+    ops: list[tuple[str, np.dtype[Any], tuple[Any, ...]]], args: list[Array]
+) -> list[Array]:
+    """The results of several primitives of the same operands, from one kernel: (name, result, attrs) each."""
+    n = len(args[0])
+    loaded = [Instr("load", a.dtype, (), (k,)) for k, a in enumerate(args)]
+    body = list(loaded)
+    operands_ = [Operand(f"x{k}", a.dtype) for k, a in enumerate(args)]
+    outputs = []
+    for name, result, attrs in ops:
+        arity = 3 if name == "where" else PRIMITIVES[name].arity
+        body.append(Instr(name, result, tuple(range(arity)), attrs))
+        body.append(Instr("store", result, (len(body) - 1,), (len(operands_),)))
+        operands_.append(Operand(f"y{len(outputs)}", result, output=True))
+        outputs.append(np.empty(n, result))
+    accesses = tuple(Access(k, "1", k) for k in range(len(operands_)))
+    kernel = Kernel(1, 0, tuple(operands_), accesses, (), tuple(body), ops[0][0])
+    binding = Binding((n,), ((1,),) * len(accesses), (0,) * len(accesses))
+    generated = Ascend(CHIP, None).generate(kernel, binding)
+    launch(compiled(generated, None), generated, generated.bind(binding), [*args, *outputs], [])
+    return outputs
+
+
+def groups(ops: list[Any]) -> list[list[Any]]:
+    return [ops[k : k + OUTPUTS] for k in range(0, len(ops), OUTPUTS)]
+
+
+def by_kind() -> list[tuple[np.dtype[Any], int, list[str]]]:
+    found: dict[tuple[np.dtype[Any], int], list[str]] = {}
+    for op, dtype in EXACT:
+        found.setdefault((dtype, PRIMITIVES[op].arity), []).append(op)
+    return [(dtype, arity, g) for (dtype, arity), ops in found.items() for g in groups(ops)]
+
+
+QUICK = ("int32", "float16", "float32")
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(*case, id=f"{case[0].name}-{case[2][0]}", marks=[] if case[0].name in QUICK else [pytest.mark.full])
+        for case in by_kind()
+    ]
+
+
+@pytest.mark.parametrize(("dtype", "arity", "ops"), cases())
+def test_bit_for_bit(dtype: np.dtype[Any], arity: int, ops: list[str]) -> None:
+    args = operands(random_source("source", dtype.name, arity), [dtype] * arity, 3000)
+    results = [PRIMITIVES[op].result(*(dtype,) * arity) for op in ops]  # type: ignore[misc]
+    for op, result, got in zip(ops, results, in_source([(o, r, ()) for o, r in zip(ops, results, strict=True)], args), strict=True):
+        assert_same(got, meaning(op, *args, dtype=result), *args)
+
+
+@pytest.mark.parametrize(
+    "source", [pytest.param(d, marks=[] if d.name in QUICK else [pytest.mark.full]) for d in DTYPES], ids=names
+)
+def test_cast(source: np.dtype[Any]) -> None:
+    x = operands(random_source("cast", source.name), [source], 3000)
+    for targets in groups([d for d in DTYPES if d != source]):
+        for target, got in zip(targets, in_source([("cast", d, ()) for d in targets], x), strict=True):
+            assert_same(got, meaning("cast", *x, dtype=target), *x)
+
+
+@pytest.mark.parametrize("names_", groups([n for n in BUDGET if n not in ("atan2", "pow", "hypot")])[::1], ids=lambda g: g[0])
+def test_transcendental(names_: list[str]) -> None:
+    x = [arguments("tanh")[0][::7].copy()]
+    for name, got in zip(names_, in_source([(n, np.dtype(np.float32), ()) for n in names_], x), strict=True):
+        expected, _ = run(name, *x, dtype=np.float32)
+        assert_same(got, expected, *x)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["atan2", "pow", "hypot"])
+def test_transcendental_of_two(name: str) -> None:
+    args = [a[::5].copy() for a in arguments(name)]
+    (got,) = in_source([(name, np.dtype(np.float32), ())], args)
+    expected, _ = run(name, *args, dtype=np.float32)
+    assert_same(got, expected, *args)
