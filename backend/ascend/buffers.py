@@ -84,7 +84,7 @@ def size_of(value: Value) -> Size:
             return Size(lane=2.0, fixed=REPEAT)
         case Form.FOLDED:
             # An eighth of 32-bit elements, an eighth of that, and columns; or two masks, as wide.
-            return Size(point=0.5625, row=16.0, fixed=2 * REPEAT)
+            return Size(point=0.5625, row=16.0, fixed=6 * REPEAT)
         case Form.PARTS:
             return Size(fixed=PARTS)
         case Form.STAGED | Form.TABLE:

@@ -222,7 +222,7 @@ __aicore__ inline void {op}Blocks(const LocalTensor<T>& dst, const LocalTensor<T
             {_BLOCK[op]}(to[done * 8], from[done * width], some, static_cast<int32_t>(width), 1, 1, 8);
         }}
         from = to;
-        to = to[Align(rows * left, width)];
+        to = to[Align(rows * left, width) + width];
     }} while (left > 2 * width && left % (block * block) == 0);
     // Each row is now a few repeats; the first of them go to dst, the others are combined with it.
     const uint32_t stride = left / block;

@@ -1,4 +1,4 @@
-"""Primitives in the Ascend C that is written for them, run on the simulator, against the evaluated instructions."""
+"""Primitives in the Ascend C that is written for them, run on the simulator, against their meaning."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ OUTPUTS = 8  # primitives in one kernel
 CHIP = load("910B1")
 
 
-def in_source(
-    ops: list[tuple[str, np.dtype[Any], tuple[Any, ...]]], args: list[Array]
-) -> list[Array]:
+def in_source(ops: list[tuple[str, np.dtype[Any], tuple[Any, ...]]], args: list[Array]) -> list[Array]:
     """The results of several primitives of the same operands, from one kernel: (name, result, attrs) each."""
     n = len(args[0])
     loaded = [Instr("load", a.dtype, (), (k,)) for k, a in enumerate(args)]
@@ -60,7 +58,11 @@ QUICK = ("int32", "float16", "float32")
 
 def cases() -> list[Any]:
     return [
-        pytest.param(*case, id=f"{case[0].name}-{case[2][0]}", marks=[] if case[0].name in QUICK else [pytest.mark.full])
+        pytest.param(
+            *case,
+            id=f"{case[0].name}-{case[2][0]}",
+            marks=[] if case[0].name in QUICK else [pytest.mark.full],
+        )
         for case in by_kind()
     ]
 
@@ -69,12 +71,16 @@ def cases() -> list[Any]:
 def test_bit_for_bit(dtype: np.dtype[Any], arity: int, ops: list[str]) -> None:
     args = operands(random_source("source", dtype.name, arity), [dtype] * arity, 3000)
     results = [PRIMITIVES[op].result(*(dtype,) * arity) for op in ops]  # type: ignore[misc]
-    for op, result, got in zip(ops, results, in_source([(o, r, ()) for o, r in zip(ops, results, strict=True)], args), strict=True):
+    for op, result, got in zip(
+        ops, results, in_source([(o, r, ()) for o, r in zip(ops, results, strict=True)], args), strict=True
+    ):
         assert_same(got, meaning(op, *args, dtype=result), *args)
 
 
 @pytest.mark.parametrize(
-    "source", [pytest.param(d, marks=[] if d.name in QUICK else [pytest.mark.full]) for d in DTYPES], ids=names
+    "source",
+    [pytest.param(d, marks=[] if d.name in QUICK else [pytest.mark.full]) for d in DTYPES],
+    ids=names,
 )
 def test_cast(source: np.dtype[Any]) -> None:
     x = operands(random_source("cast", source.name), [source], 3000)
@@ -83,7 +89,9 @@ def test_cast(source: np.dtype[Any]) -> None:
             assert_same(got, meaning("cast", *x, dtype=target), *x)
 
 
-@pytest.mark.parametrize("names_", groups([n for n in BUDGET if n not in ("atan2", "pow", "hypot")])[::1], ids=lambda g: g[0])
+@pytest.mark.parametrize(
+    "names_", groups([n for n in BUDGET if n not in ("atan2", "pow", "hypot")])[::1], ids=lambda g: g[0]
+)
 def test_transcendental(names_: list[str]) -> None:
     x = [arguments("tanh")[0][::7].copy()]
     for name, got in zip(names_, in_source([(n, np.dtype(np.float32), ()) for n in names_], x), strict=True):

@@ -1,4 +1,4 @@
-"""Accuracy of transcendental functions in vector instructions, in units in the last place of the exact result."""
+"""Accuracy of transcendental functions in vector instructions, in units in the last place."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pyasc.backend.ascend.transcendental import FAR, NEAR
 
 Array = np.ndarray[Any, Any]
 
-# What each function is held to: the largest error found, rounded up, where the chip's Exp, Ln, Sqrt and Div round
-# correctly.
+# What each function is held to: the largest error found, rounded up, where the chip's Exp, Ln, Sqrt and Div
+# round correctly.
 BUDGET: dict[str, float] = {
     "exp": 0.51,
     "exp2": 1.0,

@@ -1,7 +1,8 @@
 """What vector instructions compute, on NumPy arrays: the oracle of how primitives are lowered.
 
-Arithmetic rounds correctly, conversions to integers saturate. What the chip's documents leave open is asked for both
-ways by the tests: whether Max and Min prefer NaN or a number (`nan`), and what a conversion makes of NaN.
+Arithmetic rounds correctly, conversions to integers saturate. What the chip's documents leave open is asked
+for both ways by the tests: whether Max and Min prefer NaN or a number (`nan`), and what a conversion makes of
+NaN.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ NUMPY = {
     "i32": np.dtype(np.int32), "u32": np.dtype(np.uint32), "i64": np.dtype(np.int64), "mask": np.dtype(bool),
 }  # fmt: skip
 MEMORY = {
-    "bool": "u8", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32", "uint32": "u32",
-    "int64": "i64", "uint64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32",
+    "bool": "u8", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32",
+    "uint32": "u32", "int64": "i64", "uint64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32",
 }  # fmt: skip
 CHIP = load("910B1")
 _COMPARE = {
-    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE":
+    np.greater_equal,
 }  # fmt: skip
 _ROUND = {"RINT": np.rint, "NONE": np.rint, "FLOOR": np.floor, "CEIL": np.ceil, "TRUNC": np.trunc}
 
@@ -167,7 +169,7 @@ def run(
     op: str, *args: Array | Scalar, dtype: Any, dtypes: Sequence[Any] = (), attrs: tuple[Any, ...] = (),
     nan: str = "number", converted: int = 7,
 ) -> tuple[Array, int]:  # fmt: skip
-    """A primitive of arrays and scalars through its instructions; the result and how many instructions it took.
+    """A primitive through its instructions: the result and how many instructions it took.
 
     Conversions from and to memory are not counted.
     """
