@@ -73,7 +73,7 @@ def hypot(b: Builder, x: Source, y: Source, dtype: Dtype) -> Vector:
         length = (u * u + v * v).sqrt()
     else:
         bits = u.max(v).bits()
-        power = (bits & bits.like(0x7F800000)).max(0x00800000).min(0x7E800000)
+        power = bits.head(9).max(0x00800000).min(0x7E800000)
         scale = (0x7F000000 - power).floats()
         p, q = u * scale, v * scale
         length = (p * p + q * q).sqrt() * power.floats()

@@ -5,7 +5,7 @@ A number stands for itself at every point; where the instruction has a form with
 
 from __future__ import annotations
 
-from .tile import MASK, Builder, Form, Scalar, Source, Value
+from .tile import BYTES, MASK, Builder, Form, Scalar, Source, Value
 
 Number = int | float
 # What integers of a width are viewed as, for instructions that move bits: the float of that width.
@@ -143,6 +143,11 @@ class Vector:
             count = Scalar(unsigned, count.value)
         return self.view(unsigned)._scalar(op, count).view(signed)
 
+    def head(self, count: int) -> Vector:
+        """The first bits, and 0 after them; no constant, which would lie in a buffer."""
+        low = 8 * BYTES[self.value.dtype] - count
+        return self.logical_right(low) << low
+
     def __rshift__(self, count: int | Scalar) -> Vector:
         return self._scalar("ShiftRight", count)
 
@@ -194,9 +199,7 @@ class Vector:
 
     def copysign(self, sign: Vector) -> Vector:
         """The magnitude of this, which must not be negative, with the sign of another."""
-        bits = sign.bits()
-        top = bits.like(-(2**31) if bits.dtype == "i32" else -(2**15))
-        return (self.bits() | (bits & top)).view(self.value.dtype)
+        return (self.bits() | sign.bits().head(1)).view(self.value.dtype)
 
 
 def vector(b: Builder, source: Source, form: Form = Form.COLUMN) -> Vector:

@@ -4,10 +4,11 @@ Vector instructions have no 64-bit arithmetic, but what pyasc computes in int64 
 along axes, indices into an axis, and sums of products of these that address an element. Two facts make them
 narrow:
 
-* An index along an axis, a wrapped index, the place of an extreme are less than 2**31, as is what intervals show
-  to be. Such a value is *known*; anything may be done with it.
+* An index along an axis, a wrapped index, the place of an extreme are less than 2**31, as is what intervals
+  show to be. Such a value is *known*; anything may be done with it.
 * The place of an element is less than 2**31, however it was computed: sums, differences and products keep the
-  low 32 bits right whatever happens above, and in the end nothing is above. What only *addresses* needs no bound.
+  low 32 bits right whatever happens above, and in the end nothing is above. What only *addresses* an element
+  needs no bound.
 
 What is loaded may be anything. A load that only wrapped indices read saturates, and out of range stays out of
 range.

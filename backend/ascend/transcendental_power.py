@@ -20,7 +20,7 @@ def cbrt(x: Vector) -> Vector:
     denormal = a < _SMALLEST_NORMAL
     scaled = denormal.where(a * 2.0**24, a)
     guess = (scaled.ln() * (1.0 / 3.0)).exp().bits()
-    start = (guess & guess.like(-0x10000)).floats()
+    start = guess.head(16).floats()
     cube = start * start * start
     d = (scaled - cube) / cube
     root = polynomial(d, (1.0 / 3.0, -1.0 / 9.0, 5.0 / 81.0)) * d * start + start

@@ -22,7 +22,7 @@ from .plane import Plane, choose_plane
 from .rearrange import streams_of, work_of
 from .source import WIDE_LANES, write
 from .stage import MOVES, Stages
-from .tile import BYTES, MASK, Form
+from .tile import BYTES, MASK, Form, VectorInstr
 from .tiling import Each, Space, Stream, VectorProblem, Work, auto_tiling
 from .vectorise import vectorise
 from .ways import Way, choose_ways
@@ -237,11 +237,7 @@ def problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Opti
                 moves += work_of(instr)
             elif instr.dst is not None and instr.op not in ("View", "Out"):
                 width = max([BYTES.get(v.dtype, 1) for v in (instr.dst, *instr.reads)])
-                over = {Form.FULL: tiling.Over.POINTS, Form.ROW: tiling.Over.LANES}.get(
-                    instr.dst.form if instr.op != "Reduce" else Form.FULL, tiling.Over.ROWS
-                )
-                if instr.op in ("Reduce", "Spread") or (instr.attrs and instr.attrs[0] in ("row", "column")):
-                    over = tiling.Over.CHUNKS if rows > 1 else tiling.Over.POINTS
+                over = _over(instr, rows, lanes)
                 work[width, over] += 1
     temporaries = fullest(buffers, (8192, 8, 1024) if rows > 1 else (8192, 1, 8192))
     copied = [t.value.dtype for stage in stages.stages for t in (*stage.loads, *stage.stores)]
@@ -267,6 +263,18 @@ def pitch_granule(stages: Stages) -> int:
     """What rows are padded to for the way their lanes are folded."""
     folds = [i.attrs[1] for s in stages.stages for i in s.instrs() if i.op == "Reduce"]
     return folding.PITCH[folds[0] if folds and stages.plane.reduces_lanes else folding.STRIPS]
+
+
+def _over(instr: VectorInstr, rows: int, lanes: int) -> Over:
+    """What the repeats of an instruction go over."""
+    assert instr.dst is not None
+    if instr.op == "Reduce" and instr.attrs[1] != folding.STRIPS:
+        return Over.POINTS  # all rows together, and little that is left of them
+    if instr.op in ("Reduce", "Spread") or (instr.attrs and instr.attrs[0] in ("row", "column")):
+        if rows == 1:
+            return Over.POINTS
+        return Over.CHUNKS if lanes < folding.LONGEST else Over.EACH_ROW
+    return {Form.FULL: Over.POINTS, Form.ROW: Over.LANES}.get(instr.dst.form, Over.ROWS)
 
 
 def _space(temporaries: Size) -> Space:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cassert>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -185,13 +185,16 @@ void mmad(const Local& result, const Local& left, const Local& right, const Loca
     if (whole) mmad.reads(b, 0, uint64_t(how.n) * 32, whole, int64_t(n_blocks) * kFractal, "filter");
     if (tail) mmad.reads(b, int64_t(whole) * n_blocks * kFractal, tail, how.n, 32, "filter");
     Local table{Space::BT, 0, c.dtype, 0, uint32_t(how.n) * 4, -1};
-    const Local* initial = bias;
+    Local given{};
+    if (bias) given = overhanging(*bias);
+    const Local* initial = bias ? &given : nullptr;
     if (!bias && how.from_bias_table && !how.zeroed) initial = &table;
     if (initial) {
         mmad.lives_in(*initial, Space::BT, "bias");
         mmad.takes(initial->dtype == c.dtype, initial->dtype, "bias");
         mmad.aligned(*initial, 64, "bias");
-        mmad.reads(*initial, 0, uint64_t(how.n) * 4, 1, 0, "bias");
+        // Columns that only fill up the tile may have none.
+        mmad.reads_any(*initial, 0, uint64_t(how.n) * 4, 1, 0, "bias");
     }
     bool accumulates = !initial && !how.zeroed;
     uint64_t column = uint64_t(how.m) * 64;

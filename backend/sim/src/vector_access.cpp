@@ -70,7 +70,7 @@ Extent extent_of(Instruction& instruction, const Call& call, uint32_t lanes) {
     extent.lanes = lanes;
     if (call.lanes.form == Lanes::Form::Count) {
         const auto count = static_cast<int64_t>(call.lanes.low);
-        instruction.require(count >= 0, "count must not be negative, given %" PRId64, count);
+        instruction.require(count >= 0, "Expected count of 0 or more, given %" PRId64, count);
         extent.counted = true;
         extent.count = count;
         // The instruction sets counter mode and the mask, and both back afterwards.
@@ -85,13 +85,13 @@ Extent extent_of(Instruction& instruction, const Call& call, uint32_t lanes) {
             state.mask[1] = 0;
         } else {
             instruction.require(call.lanes.low <= lanes,
-                                "mask must be 0 to %u elements of a repeat, given %" PRIu64, lanes, call.lanes.low);
+                                "Expected mask of 0 to %u elements of a repeat, given %" PRIu64, lanes, call.lanes.low);
             prefix(state.mask, call.lanes.low);
         }
     } else if (call.lanes.form == Lanes::Form::Bits) {
         if (!state.counter && lanes <= 64)
             instruction.require(call.lanes.low != 0 || call.lanes.high == 0,
-                                "mask[0] holds the %u lanes of a repeat, given mask[0] = 0 and bits in mask[1] only",
+                                "Expected bits in mask[0], which holds the %u lanes of a repeat, given mask[0] = 0 and bits in mask[1]",
                                 lanes);
         state.mask[0] = call.lanes.low;
         state.mask[1] = call.lanes.high;
@@ -104,7 +104,7 @@ Extent extent_of(Instruction& instruction, const Call& call, uint32_t lanes) {
         return extent;
     }
     instruction.require(extent.repeats >= 0 && extent.repeats <= 255,
-                        "repeatTime must be 0 to 255, given %" PRId64, extent.repeats);
+                        "Expected repeatTime of 0 to 255, given %" PRId64, extent.repeats);
     uint64_t all[2];
     prefix(all, lanes);
     for (int word = 0; word < 2; ++word) extent.mask[word] = extent.last[word] = state.mask[word] & all[word];
@@ -133,7 +133,7 @@ void check(Instruction& instruction, const Local& tensor, const char* role, uint
 }
 
 void check_block_stride(Instruction& instruction, Stride dst_stride) {
-    instruction.require(dst_stride.block != 0, "dstBlkStride must not be 0, given 0");
+    instruction.require(dst_stride.block != 0, "Expected dstBlkStride of 1 or more, given 0");
 }
 
 void check_apart(Instruction& instruction, const Local& dst, uint64_t dst_bytes, const Local& src,
@@ -141,7 +141,7 @@ void check_apart(Instruction& instruction, const Local& dst, uint64_t dst_bytes,
     const bool apart = dst.space != src.space || dst_bytes == 0 || src_bytes == 0 ||
                        dst.offset + dst_bytes <= src.offset || src.offset + src_bytes <= dst.offset;
     instruction.require(apart,
-                        "dst and %s must not overlap, given dst at bytes [%u, %" PRIu64 ") and %s at [%u, %" PRIu64
+                        "Expected dst and %s not to overlap, given dst at bytes [%u, %" PRIu64 ") and %s at [%u, %" PRIu64
                         ") of UB",
                         role, dst.offset, dst.offset + dst_bytes, role, src.offset, src.offset + src_bytes);
 }
@@ -171,7 +171,7 @@ void check_overlap(Instruction& instruction, const Access& dst, const Access& sr
     if (written.end <= read.first || read.end <= written.first) return;
     const bool same_start = dst.tensor->offset == src.tensor->offset;
     const char* what =
-        "dst and %s must be the same elements or not overlap, given dst at bytes [%" PRId64 ", %" PRId64
+        "Expected dst and %s to be the same elements or not to overlap, given dst at bytes [%" PRId64 ", %" PRId64
         ") and %s at [%" PRId64 ", %" PRId64 ") of UB";
     if (extent.counted) {
         // From wide to narrow in place what is written has been read before.

@@ -218,11 +218,11 @@ constexpr uint32_t any_dtype = ~uint32_t{0};
 void check_pairs(Instruction& instruction, const Extent& extent, Dtype dst, Dtype src) {
     if (dst != Dtype::I4 && src != Dtype::I4) return;
     if (extent.counted)
-        return instruction.require(extent.count % 2 == 0, "count must be even for int4, given %" PRId64, extent.count);
+        return instruction.require(extent.count % 2 == 0, "Expected an even count for int4, given %" PRId64, extent.count);
     constexpr uint64_t even = 0x5555555555555555U;
     for (uint64_t word : {extent.mask[0], extent.mask[1], extent.last[0], extent.last[1]})
         instruction.require((word & even) == (word >> 1 & even),
-                            "mask must take both elements of a byte of int4 or none, given 0x%" PRIx64, word);
+                            "Expected a mask that takes both elements of a byte of int4 or none, given 0x%" PRIx64, word);
 }
 
 }  // namespace
@@ -237,7 +237,7 @@ void cast(const Call& call, const Local& dst, const Local& src, Round mode, Stri
         const uint32_t modes = cast_modes(dst.dtype, src.dtype);
         instruction.takes(modes != 0, src.dtype, "src");
         instruction.require(modes >> static_cast<int>(mode) & 1U,
-                            "roundMode must be one that this pair of dtypes has (see Cast's table), given %s",
+                            "Expected a roundMode that this pair of dtypes has (see Cast's table), given %s",
                             name_of_mode(mode));
         check(instruction, dst, "dst", any_dtype);
         check(instruction, src, "src", any_dtype);

@@ -72,7 +72,7 @@ Extent whole_repeats(Instruction& instruction, const Call& call, uint32_t lanes)
 void check_comparison(Instruction& instruction, Comparison mode, const Local& src) {
     check(instruction, src, "src0", comparable);
     if (src.dtype == Dtype::I32)
-        instruction.require(mode == Comparison::Equal, "cmpMode must be EQ for int32, given another");
+        instruction.require(mode == Comparison::Equal, "Expected cmpMode EQ for int32, given another");
 }
 
 // One body for both forms: `src1` a tensor, or none and `value` its bits.
@@ -94,7 +94,7 @@ void compare_any(const Call& call, Comparison mode, const Local& dst, const Loca
         }
         if (extent.counted)
             instruction.require(extent.count * size % 256 == 0,
-                                "count elements must fill whole repeats of 256 bytes (count a multiple of %u), given %"
+                                "Expected count elements that fill whole repeats of 256 bytes (a multiple of %u), given %"
                                 PRId64, lanes, extent.count);
         declare(instruction, from0, extent, Touch::Read);
         if (src1) declare(instruction, from1, extent, Touch::Read);
@@ -152,7 +152,7 @@ void get_compare_mask(const Local& dst, Where where) {
     if (instruction.skipped()) return;
     if (!cost_only()) {
         check(instruction, dst, "dst", any_dtype, 16);
-        instruction.require(dst.bytes >= 128, "dst must have at least 128 bytes, given %u", dst.bytes);
+        instruction.require(dst.bytes >= 128, "Expected dst of at least 128 bytes, given %u", dst.bytes);
         instruction.writes(dst, 0, 16, 1, 0, "dst");
     }
     instruction.work(Work::vector(1, 1, static_cast<uint8_t>(dst.dtype)));
@@ -260,7 +260,7 @@ void select_any(const Call& call, const SelectOperands& operands, Stride dst_str
 void select(const Call& call, Selection mode, const Local& dst, const Local& mask, const Local& src0,
             const Local& src1, Stride dst_stride, Stride src0_stride, Stride src1_stride) {
     if (mode == Selection::TensorScalar)
-        fail(call.where, "[%s] selMode must be VSEL_CMPMASK_SPR or VSEL_TENSOR_TENSOR_MODE where src1 is a tensor, "
+        fail(call.where, "[%s] Expected selMode VSEL_CMPMASK_SPR or VSEL_TENSOR_TENSOR_MODE where src1 is a tensor, "
              "given VSEL_TENSOR_SCALAR_MODE", call.name);
     const bool reuses = mode == Selection::CompareMask;
     if (reuses && !cost_only()) std::memcpy(registers().compare_mask, data(mask), std::min(mask.bytes, 16U));

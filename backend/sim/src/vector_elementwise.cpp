@@ -97,7 +97,7 @@ void scalar(const Call& call, Scalar operation, const Local& dst, const Local& s
         if (operation == Scalar::ShiftLeft || operation == Scalar::ShiftRight ||
             operation == Scalar::ShiftRightRound) {
             const uint64_t width = 8 * size_of(src.dtype);
-            instruction.require(value <= width, "scalarValue must be 0 to %d bits, given %d",
+            instruction.require(value <= width, "Expected scalarValue of 0 to %d bits, given %d",
                                 static_cast<int>(width), static_cast<int>(value));
         }
         check_overlap(instruction, all[0], all[1], extent);

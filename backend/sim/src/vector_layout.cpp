@@ -11,7 +11,6 @@ namespace sim {
 namespace {
 
 constexpr uint32_t index_types = set_of({Dtype::I16, Dtype::F16, Dtype::I32, Dtype::F32});
-constexpr uint32_t offset_types = set_of({Dtype::U32});
 constexpr uint32_t any_dtype = ~uint32_t{0};
 
 template <typename F>
@@ -111,32 +110,63 @@ void broadcast_block(const Call& call, const Local& dst, const Local& src, Strid
     });
 }
 
+namespace {
+
+void check_copy_steps(Instruction& instruction, Stride dst_stride, Stride src_stride) {
+    instruction.require(dst_stride.repeat <= 4095, "Expected dstRepeatSize of 0 to 4095, given %u", dst_stride.repeat);
+    instruction.require(src_stride.repeat <= 4095, "Expected srcRepeatSize of 0 to 4095, given %u", src_stride.repeat);
+}
+
+// In counter mode Copy, unlike the others, makes its repeats, of so many elements each: as many blocks as that takes.
+void copy_counted(Instruction& instruction, const Call& call, const Local& dst, const Local& src, Stride dst_stride,
+                  Stride src_stride) {
+    if (call.lanes.form != Lanes::Form::Register) registers().mask[0] = call.lanes.low;
+    const uint32_t size = size_of(dst.dtype), per_block = 32 / size;
+    const auto count = static_cast<int64_t>(registers().mask[0]);
+    const int64_t repeats = call.repeats, blocks = (count + per_block - 1) / per_block;
+    const auto bytes_of_block = [&](int64_t block) {
+        return static_cast<uint64_t>(std::min<int64_t>(per_block, count - block * per_block) * size);
+    };
+    if (count == 0 || repeats == 0) return;
+    if (!cost_only()) {
+        check(instruction, dst, "dst", sixteen_or_thirty_two_bits);
+        check(instruction, src, "src", sixteen_or_thirty_two_bits);
+        check_copy_steps(instruction, dst_stride, src_stride);
+        const auto declare_blocks = [&](Stride stride, auto touch) {
+            const auto pieces = stride.repeat == 0 ? 1U : static_cast<uint32_t>(repeats);
+            for (int64_t block = 0; block < blocks; ++block)
+                touch(block * stride.block * 32, bytes_of_block(block), pieces, int64_t{stride.repeat} * 32);
+        };
+        declare_blocks(src_stride, [&](int64_t at, uint64_t bytes, uint32_t pieces, int64_t step) {
+            instruction.reads(src, at, bytes, pieces, step, "src");
+        });
+        declare_blocks(dst_stride, [&](int64_t at, uint64_t bytes, uint32_t pieces, int64_t step) {
+            instruction.writes(dst, at, bytes, pieces, step, "dst");
+        });
+    }
+    instruction.work(Work::vector(static_cast<uint32_t>(repeats * ((blocks + 7) / 8)), size,
+                                  static_cast<uint8_t>(src.dtype)));
+    if (!instruction.issue()) return;
+    for (int64_t repeat = 0; repeat < repeats; ++repeat)
+        for (int64_t block = 0; block < blocks; ++block)
+            std::memmove(data(dst) + (repeat * dst_stride.repeat + block * dst_stride.block) * 32,
+                         data(src) + (repeat * src_stride.repeat + block * src_stride.block) * 32,
+                         bytes_of_block(block));
+}
+
+}  // namespace
+
 void copy_lanes(const Call& call, const Local& dst, const Local& src, Stride dst_stride, Stride src_stride) {
     Instruction instruction(Pipe::V, call.name, call.where);
     if (instruction.skipped()) return;
     const uint32_t size = size_of(dst.dtype), lanes = lanes_of(size);
-    Extent extent;
-    if (registers().counter && call.lanes.form != Lanes::Form::Count) {
-        // Unlike the others Copy makes its repeats, of so many elements each.
-        const uint64_t count = call.lanes.form == Lanes::Form::Register ? registers().mask[0] : call.lanes.low;
-        registers().mask[0] = count;
-        registers().counter = false;
-        Call each = call;
-        each.lanes = Lanes::prefix(count);
-        extent = extent_of(instruction, each, lanes);
-        registers().counter = true;
-        registers().mask[0] = count;
-    } else {
-        extent = extent_of(instruction, call, lanes);
-    }
+    if (registers().counter) return copy_counted(instruction, call, dst, src, dst_stride, src_stride);
+    const Extent extent = extent_of(instruction, call, lanes);
     const Access all[2] = {{dst, "dst", dst_stride}, {src, "src", src_stride}};
     if (!cost_only()) {
         check(instruction, dst, "dst", sixteen_or_thirty_two_bits);
         check(instruction, src, "src", sixteen_or_thirty_two_bits);
-        instruction.require(dst_stride.repeat <= 4095, "Expected dstRepeatSize of 0 to 4095, given %u",
-                            dst_stride.repeat);
-        instruction.require(src_stride.repeat <= 4095, "Expected srcRepeatSize of 0 to 4095, given %u",
-                            src_stride.repeat);
+        check_copy_steps(instruction, dst_stride, src_stride);
         check_overlap(instruction, all[0], all[1], extent);
         declare(instruction, all[1], extent, Touch::Read);
         declare(instruction, all[0], extent, Touch::Write);

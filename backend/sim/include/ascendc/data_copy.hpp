@@ -6,6 +6,8 @@
 
 namespace AscendC {
 
+constexpr int32_t K_MAX_DIM = 8;
+
 enum class PaddingMode : uint8_t { Normal, Compact };
 
 struct DataCopyParams {
@@ -114,13 +116,11 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const DataCo
 
 namespace detail {
 
-constexpr uint32_t most_axes = 8;
-
 template <typename Copy>
 void slices(const SliceInfo* dst, const SliceInfo* src, uint32_t dimensions, sim::Where where, Copy copy) {
-    if (dimensions > most_axes)
-        sim::fail(where, "[DataCopy] Expected dimValue of at most %u, given %u", most_axes, dimensions);
-    sim::Slice to[most_axes], from[most_axes];
+    if (dimensions > K_MAX_DIM)
+        sim::fail(where, "[DataCopy] Expected dimValue of at most %d, given %u", K_MAX_DIM, dimensions);
+    sim::Slice to[K_MAX_DIM], from[K_MAX_DIM];
     for (uint32_t i = 0; i < dimensions; ++i) {
         to[i] = {dst[i].startIndex, dst[i].endIndex, dst[i].stride, dst[i].burstLen, dst[i].shapeValue};
         from[i] = {src[i].startIndex, src[i].endIndex, src[i].stride, src[i].burstLen, src[i].shapeValue};

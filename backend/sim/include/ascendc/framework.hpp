@@ -313,7 +313,13 @@ class TPipe {
     bool alive_ = true;
 };
 
-inline TPipe* GetTPipePtr() { return static_cast<TPipe*>(sim::current_pipe()); }
+}  // namespace AscendC
+
+inline AscendC::TPipe* GetTPipePtr() { return static_cast<AscendC::TPipe*>(sim::current_pipe()); }
+
+namespace AscendC {
+
+using ::GetTPipePtr;
 
 // Hands out one memory from its start on.
 template <Hardware hardware = Hardware::UB>

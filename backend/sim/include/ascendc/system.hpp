@@ -33,13 +33,20 @@ inline int64_t GetSystemCycle() { return sim::cycle(); }
 inline int32_t GetICachePreloadStatus() { return 0; }
 inline void ICachePreLoad(int64_t) {}
 inline void Trap() { sim::fail(sim::Where{"", 0}, "Trap was called."); }
-template <typename... Arguments>
-void PRINTF(const char* format, Arguments... arguments) {
-    sim::print(format, arguments...);
+
+// What printf takes in place of a value: a half is printed as a float.
+template <typename T>
+auto printed(const T& value) {
+    if constexpr (sim::is_narrow<T>::value) return static_cast<double>(value);
+    else return value;
 }
 template <typename... Arguments>
-void printf(const char* format, Arguments... arguments) {
-    sim::print(format, arguments...);
+void printf(const char* format, const Arguments&... arguments) {
+    sim::print(format, printed(arguments)...);
+}
+template <typename... Arguments>
+void PRINTF(const char* format, const Arguments&... arguments) {
+    sim::print(format, printed(arguments)...);
 }
 
 template <typename T>

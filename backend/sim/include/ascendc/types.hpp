@@ -343,6 +343,8 @@ constexpr uint8_t DEFAULT_REPEAT_STRIDE = 8;
 constexpr uint32_t ONE_REPEAT_BYTE_SIZE = 256;
 constexpr int32_t MASK_PLACEHOLDER = 0;
 constexpr uint64_t MASK_PLACEHOLDER_LIST[2] = {0, 0};
+constexpr int32_t K_MAX_DIM = 8;
+constexpr int32_t K_MAX_SHAPE_DIM = 8;
 constexpr TEventID INVALID_TEVENTID = -1;
 
 template <typename A, typename B>
