@@ -82,11 +82,29 @@ def measure(names: list[str]) -> Iterator[Section]:
         yield section
 
 
+def put(page: Path, sections: dict[str, str]) -> None:
+    """Write sections, without their titles, into a page that has marks for them."""
+    text = page.read_text(encoding="utf-8")
+    for name, written in sections.items():
+        mark, end = f"<!-- figures: {name} -->", "<!-- end -->"
+        before, found, after = text.partition(mark)
+        if found:
+            body = written.partition("\n")[2].strip("\n")
+            text = f"{before}{mark}\n\n{body}\n\n{end}{after.partition(end)[2]}"
+    page.write_text(text, encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", metavar="NAME", help="sections to run (see --list)")
     parser.add_argument("--list", action="store_true", help="list the sections")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report there too")
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="FILE",
+        help="put each section where FILE has <!-- figures: NAME --> … <!-- end -->",
+    )
     options = parser.parse_args()
     if options.list:
         for name, (title, _) in SECTIONS.items():
@@ -97,12 +115,15 @@ def main() -> int:
         print(f"unknown name: {', '.join(sorted(unknown))}; --list shows those there are", file=sys.stderr)
         return 2
     written = []
-    for section in measure(options.only or list(SECTIONS)):
+    chosen = options.only or list(SECTIONS)
+    for section in measure(chosen):
         text = section.markdown()
         print(text, flush=True)
         written.append(text)
     if options.markdown:
         options.markdown.write_text("\n".join(written), encoding="utf-8")
+    if options.into:
+        put(options.into, dict(zip(chosen, written, strict=True)))
     return 0
 
 

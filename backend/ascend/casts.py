@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops.dtypes import bfloat16, float16, uint16, uint32
-from .comparison import as_mask, bias, form_of
+from .comparison import as_mask, bias, form_of, half
 from .formula import Vector, vector
 from .integers import narrowed, wrapped
 from .tile import MASK, Builder, Source, Value
@@ -59,7 +59,7 @@ def _nonzero(x: Vector, origin: Dtype) -> Vector:
         return x.differs(0.0)
     if x.dtype == "i32":
         return ~x.equals(0)
-    return x.cast("f16", "RINT").differs(0.0)
+    return (half(x) if origin.itemsize == 1 else x.cast("f16", "RINT")).differs(0.0)
 
 
 # --- from floats --------------------------------------------------------------------------------------------
@@ -108,6 +108,8 @@ def _low_bits(x: Vector, dtype: Dtype) -> Vector:
 
 def _float32(x: Vector, origin: Dtype) -> Vector:
     """16-bit lanes as float32, exactly."""
+    if origin.itemsize == 1:
+        return half(x).cast("f32")
     if origin == uint16:
         return (x + bias(origin)).cast("f32") + 32768.0
     return x.cast("f32")
@@ -116,6 +118,9 @@ def _float32(x: Vector, origin: Dtype) -> Vector:
 def _to_float(x: Vector, origin: Dtype, dtype: Dtype) -> Vector:
     if origin.itemsize >= 4:
         return rounded(_unsigned_to_float(x) if origin == uint32 else x.cast("f32", "RINT"), dtype)
+    if origin.itemsize == 1:
+        f = half(x)
+        return f if dtype == float16 else f.cast("f32")  # which bfloat16 holds exactly
     if dtype == float16 and origin != uint16:
         return x.cast("f16", "RINT")
     return rounded(_float32(x, origin), dtype)

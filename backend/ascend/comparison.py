@@ -48,9 +48,29 @@ def ordered(b: Builder, x: Source, dtype: Dtype, form: Form) -> Vector:
     return Vector(b, x) + bias(dtype) if is_wide_unsigned(dtype) else Vector(b, x)
 
 
+def half(x: Vector) -> Vector:
+    """Integers of 8 bits as float16, which they have been if they were copied in."""
+    for instr in reversed(x.b.instrs):
+        if instr.dst is x.value:
+            before = instr.srcs[0] if instr.op == "Cast" else None
+            if isinstance(before, Value) and _was_copied(x.b, before):
+                return Vector(x.b, before)
+            break
+    return x.cast("f16", "RINT")
+
+
+def _was_copied(b: Builder, value: Value) -> bool:
+    """Whether a value is 8-bit integers converted to float16."""
+    for instr in b.instrs:
+        if instr.dst is value:
+            return instr.op == "Cast" and instr.srcs[0].dtype in ("i8", "u8")
+    return False
+
+
 def as_float(b: Builder, x: Source, dtype: Dtype, form: Form) -> Vector:
     """Integers of 8 or 16 bits as floats in their order."""
-    return ordered(b, x, dtype, form).cast("f16" if dtype.itemsize == 1 else "f32")
+    u = ordered(b, x, dtype, form)
+    return half(u) if dtype.itemsize == 1 else u.cast("f32")
 
 
 def float_number(x: Scalar, dtype: Dtype) -> Scalar:

@@ -8,6 +8,9 @@ starts with empty buffers.
 
 from __future__ import annotations
 
+import keyword
+import re
+
 from .cube_problem import CTYPES, RESULTS, SIZES, Contraction, CubeOptions
 from .cube_tiling import CubeTiling
 from .text import Writer
@@ -39,6 +42,21 @@ def source(
 ) -> str:
     """The kernel's complete text."""
     return _Kernel(contraction, options, tiling, name).text(summary)
+
+
+def identifiers(names: tuple[str, ...], taken: tuple[str, ...]) -> list[str]:
+    """C++ identifiers that are like the names, all different, none of them taken."""
+    used = {*taken, "half", "float", "int", "class", "struct", "const", "auto", "void", "new", "this", "Product", "Tiling"}
+    result = []
+    for name in names:
+        text = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "operand"
+        if text[0].isdigit() or keyword.iskeyword(text):
+            text = f"operand_{text}"
+        while text in used:
+            text += "_"
+        used.add(text)
+        result.append(text)
+    return result
 
 
 class _Kernel:
@@ -80,7 +98,7 @@ class _Kernel:
             self._steps()
             self._members()
         w("")
-        a, b, c, bias = self.c.names
+        a, b, c, bias = identifiers(self.c.names, ("product", "tiling"))
         pointers = [f"GM_ADDR {x}" for x in ((a, b, bias, c) if self.c.bias else (a, b, c))]
         head = f'extern "C" __global__ __aicore__ void {self.name}({", ".join(pointers)}, Tiling tiling)'
         with w.block(head):

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from ...ops.dtypes import int32, uint8, uint16
-from .comparison import bias, form_of
+from .comparison import bias, form_of, half
 from .formula import Vector, fitted, vector
 from .tile import Builder, Scalar, Source, Value
 
@@ -97,14 +97,14 @@ def _wide(x: Vector, dtype: Dtype) -> Vector:
     """Integers of 8 or 16 bits as floats."""
     if dtype == uint16:
         return (x + bias(dtype)).cast("f32") + 32768.0
-    return x.cast("f16" if dtype.itemsize == 1 else "f32")
+    return half(x) if dtype.itemsize == 1 else x.cast("f32")
 
 
 def _divide_narrow(op: str, u: Vector, v: Vector, dtype: Dtype) -> Vector:
     """Through a float of more than twice the bits.
 
     Half a step of the dividend away from zero in the divisor's direction keeps the quotient off integers by
-    more than the division's error, even were that two units in the last place.
+    more than the division's error, even were that a unit in the last place.
     """
     signed = dtype.kind == "i"
     f, g = _wide(u, dtype), _wide(v, dtype)

@@ -17,6 +17,7 @@ range.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def _range(kernel: Kernel, instr: Instr, extents: Sequence[int], known: list[Ran
         case "wrap_index":
             return _PLACE
         case "reduce":
-            return _PLACE if instr.attrs[0] in ("argmax", "argmin") else None
+            return _reduced_range(instr.attrs[0], known[instr.args[0]], prod(extents[kernel.parallel :]))
         case "cast":
             return _cast_range(kernel.body[instr.args[0]].dtype, known[instr.args[0]])
     args = [known[a] for a in instr.args]
@@ -110,6 +111,15 @@ def _range(kernel: Kernel, instr: Instr, extents: Sequence[int], known: list[Ran
     if not args or any(a is None for a in args):
         return None
     return _computed(instr.op, [a for a in args if a is not None])
+
+
+def _reduced_range(how: str, each: Range | None, count: int) -> Range | None:
+    if how in ("argmax", "argmin"):
+        return _PLACE
+    if each is None or how not in ("add", "max", "min"):
+        return None
+    low, high = each
+    return (min(low, low * count), max(high, high * count)) if how == "add" else each
 
 
 def _cast_range(origin: np.dtype[Any], of_int64: Range | None) -> Range | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from ..ir import Binding, Kernel, Stride
 from .tile import Form
@@ -72,8 +73,22 @@ def choose_plane(kernel: Kernel, binding: Binding) -> Plane:
     else:
         candidates = range(kernel.parallel)
     rows = [k for k in candidates if k != lane and binding.extents[k] > 1]
-    row = max(rows, key=lambda axis: (binding.extents[axis], axis), default=-1)
+    row = max(
+        rows,
+        key=lambda axis: (_turned(kernel, binding, lane, axis), binding.extents[axis], axis),
+        default=-1,
+    )
     return Plane(kernel, lane, row)
+
+
+def _turned(kernel: Kernel, binding: Binding, lane: int, axis: int) -> float:
+    """How many bytes lie side by side along an axis, and far apart along the lanes: such tiles are transposed."""
+    total = 0.0
+    for access, strides in zip(kernel.accesses, binding.strides, strict=True):
+        if strides[axis] == 1 and abs(strides[lane]) > 1:
+            points = prod(e for e, stride in zip(binding.extents, strides, strict=True) if stride)
+            total += points * kernel.operands[access.operand].dtype.itemsize
+    return total * min(1.0, binding.extents[axis] / 8)
 
 
 def _lane_score(kernel: Kernel, binding: Binding, axis: int) -> tuple[float, int, int]:

@@ -98,35 +98,42 @@ def _refusal(op: str, dtype: Dtype, how: str, narrow: bool) -> str:
 COLUMNS: tuple[Dtype, ...] = (
     bool_, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, bfloat16, float32, float64,
 )  # fmt: skip
-_ROUNDS = "correctly rounded if the chip's instruction is"
-_DENORMALS = "denormals as far as the chip keeps them"
-_NATIVE = f"the accuracy of the chip's instruction; {_DENORMALS}"
+# Units in the last place of float32 that each function is within where Exp, Ln, Sqrt and Div round correctly.
+ULP: dict[str, float] = {
+    "exp": 0.51, "exp2": 1.0, "expm1": 1.6, "log": 0.51, "log2": 1.5, "log10": 2.0, "log1p": 1.6, "sin": 2.1,
+    "cos": 2.1, "tan": 3.0, "asin": 2.5, "acos": 1.5, "atan": 2.0, "sinh": 1.7, "cosh": 1.7, "tanh": 1.6,
+    "asinh": 2.0, "acosh": 2.2, "atanh": 2.4, "erf": 2.0, "cbrt": 1.0, "atan2": 2.0, "pow": 1.3, "hypot": 1.2,
+}  # fmt: skip
+_ZERO = "the sign of a zero result is the conversion's"
+_NARROW_FLOATS = "float16 and bfloat16 overflow to infinity in the mode without saturation (bit 48 of CTRL)"
+_DIVISION = "of integers exact, even where Div is off by a unit in the last place"
+_FAR = "of arguments to 1e5; to 2**21 that of an argument one rounding away, beyond NaN"
+_POWER_OF_TWO = "a number that is a power of two multiplies instead"
 NOTES: dict[str, str] = {
-    "div": f"{_ROUNDS}: its documents do not say; a number that is a power of two becomes a product",
-    "sqrt": f"{_ROUNDS}: its documents do not say",
-    "floor": "the sign of a zero result as the conversion leaves it",
-    "ceil": "the sign of a zero result as the conversion leaves it",
-    "trunc": "the sign of a zero result as the conversion leaves it",
-    "rint": "the sign of a zero result as the conversion leaves it",
+    "add": f"{_NARROW_FLOATS}; that integers wrap is not documented",
+    "sub": "as add",
+    "mul": "as add",
+    "div": f"rounds as the chip's Div, which is not documented; {_POWER_OF_TWO}",
+    "sqrt": "rounds as the chip's Sqrt, which is not documented",
+    **dict.fromkeys(("floor", "ceil", "trunc", "rint"), _ZERO),
     "max": "does not rely on how Max treats NaN",
     "min": "does not rely on how Min treats NaN",
-    "add": "float16 overflows to infinity in the INF/NaN mode",
-    "mul": "float16 overflows to infinity in the INF/NaN mode",
-    "floor_divide": "integers: exact for any divisor, also where Div is off by one unit in the last place",
-    "remainder": "integers: exact for any divisor, also where Div is off by one unit in the last place",
-    "fmod": "integers: exact for any divisor, also where Div is off by one unit in the last place",
-    "cast": "to integers saturating, NaN to 0; counted to float32, from float32 to int32",
+    **dict.fromkeys(("floor_divide", "remainder", "fmod"), _DIVISION),
+    "cast": "to integers saturating, NaN to 0; counted to float32, and from float32 to int32",
     "bitcast": "counted to the integer or float of the same width",
-    "random_bits": "counter of 32 bits, or an index plus a number of 64",
-    "wrap_index": "int64 that fits 32 bits; a load saturates, so that no index out of range wraps into it",
-    "exp": _NATIVE,
-    "log": _NATIVE,
-    "log2": _NATIVE,
-    "log10": _NATIVE,
-    "sin": "to 1e5; to 2**21 as of an argument one rounding away; beyond NaN",
-    "cos": "to 1e5; to 2**21 as of an argument one rounding away; beyond NaN",
-    "tan": "to 1e5; to 2**21 as of an argument one rounding away; beyond NaN",
+    "random_bits": "of an index, or an index and a 64-bit number",
+    "wrap_index": "a load saturates, so that no index out of range wraps into it",
+    **dict.fromkeys(
+        ("exp", "log"), "as accurate as the chip's instruction; denormals as far as it keeps them"
+    ),
+    **dict.fromkeys(("sin", "cos", "tan"), _FAR),
 }
+
+
+def note(name: str) -> str:
+    """What is to be known of a primitive on the chip."""
+    accuracy = f"{ULP[name]:g} ULP" if name in ULP else ""
+    return "; ".join(part for part in (accuracy, NOTES.get(name, "")) if part)
 
 
 _ONLY = {"random_bits": uint64, "wrap_index": int64}
@@ -158,7 +165,7 @@ def table(chip: Chip) -> Iterator[Row]:
             if dtype.kind in primitive.dtypes and dtype == _ONLY.get(primitive.name, dtype):
                 reason = refusal(primitive.name, dtype, (), chip, narrow=True)
                 cells[dtype.name] = reason or instructions(primitive, dtype)
-        yield Row(primitive.name, cells, NOTES.get(primitive.name, ""))
+        yield Row(primitive.name, cells, note(primitive.name))
 
 
 def instructions(primitive: Primitive, dtype: Dtype) -> int:

@@ -147,6 +147,17 @@ def test_bit_for_bit(op: str, dtype: np.dtype[Any], nan: str) -> None:
     assert_same(got, meaning(op, *args, dtype=result), *args)
 
 
+@pytest.mark.parametrize("op", ["floor_divide", "remainder", "fmod"])
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.kind in "iu"], ids=names)
+def test_integer_division_does_not_need_a_rounded_quotient(op: str, dtype: np.dtype[Any]) -> None:
+    if dtype.itemsize == 1:
+        args = [g.ravel() for g in np.meshgrid(*[np.arange(256, dtype=np.uint8).view(dtype)] * 2)]
+    else:
+        args = operands(random_source(op, dtype.name), [dtype] * 2, 100_000)
+    got, _ = run(op, *args, dtype=dtype, off=1)
+    assert_same(got, meaning(op, *args, dtype=dtype), *args)
+
+
 def scalar(value: Any, dtype: np.dtype[Any]) -> Scalar:
     kind = {"b": "f16", "f": "f16" if dtype == np.float16 else "f32", "V": "f32"}.get(
         dtype.kind, "i16" if dtype.itemsize < 4 else "i32"

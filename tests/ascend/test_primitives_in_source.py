@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from test_primitives import DTYPES, EXACT, assert_same, meaning, names, operands, random_source
-from test_primitives_transcendental import BUDGET, arguments
+from test_primitives_transcendental import arguments
 from tile_evaluator import run
 
 from pyasc.backend.ascend.backend import Ascend
 from pyasc.backend.ascend.chip import load
+from pyasc.backend.ascend.support import ULP
 from pyasc.backend.ir import Access, Binding, Instr, Kernel, Operand
 from pyasc.backend.sim.backend import compiled, launch
 from pyasc.ops.primitives import PRIMITIVES
@@ -90,7 +91,7 @@ def test_cast(source: np.dtype[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "names_", groups([n for n in BUDGET if n not in ("atan2", "pow", "hypot")])[::1], ids=lambda g: g[0]
+    "names_", groups([n for n in ULP if n not in ("atan2", "pow", "hypot")])[::1], ids=lambda g: g[0]
 )
 def test_transcendental(names_: list[str]) -> None:
     x = [arguments("tanh")[0][::7].copy()]

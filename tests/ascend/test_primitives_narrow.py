@@ -54,7 +54,7 @@ def test_places_of_elements_fit() -> None:
             "cast of int64",
             (Instr("load", F32, (), (0,)), Instr("cast", I64, (0,)), Instr("store", I64, (1,), (1,))),
         ),
-        ("reduce of int64", (INDEX, Instr("reduce", I64, (0,), ("add",)), Instr("store", I64, (1,), (1,)))),
+        ("reduce of int64", (INDEX, Instr("reduce", I64, (0,), ("mul",)), Instr("store", I64, (1,), (1,)))),
         ("a conversion to uint64", (INDEX, Instr("cast", U64, (0,)), Instr("store", U64, (1,), (1,)))),
     ],
 )
@@ -78,6 +78,19 @@ def test_what_may_not_fit(what: str, body: tuple[Instr, ...]) -> None:
 )  # fmt: skip
 def test_what_fits_at_these_sizes(body: tuple[Instr, ...]) -> None:
     assert unfit(kernel(*body), (1000,)) == ""
+
+
+@pytest.mark.parametrize(
+    ("extents", "fits"), [((9, 2**20), True), ((2**12, 2**20), True), ((9, 2**31), False)]
+)
+def test_counts_fit(extents: tuple[int, ...], fits: bool) -> None:
+    """How many hold: bools as int64, summed."""
+    body = (
+        Instr("load", np.dtype(bool), (), (0,)), Instr("cast", I64, (0,)), Instr("reduce", I64, (1,), ("add",)),
+        Instr("store", I64, (2,), (1,)),
+    )  # fmt: skip
+    counted = Kernel(1, 1, kernel().operands, kernel().accesses, (), body)
+    assert (unfit(counted, extents) == "") is fits
 
 
 def test_random_bits_count_from_an_index() -> None:

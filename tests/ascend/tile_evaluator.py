@@ -49,10 +49,14 @@ class Evaluator:
         What Max and Min give for a number and NaN.
     converted : int
         What a conversion to integers makes of NaN.
+    off : int
+        Units in the last place that Div may be off by; which way is random.
     """
 
-    def __init__(self, nan: str = "number", converted: int = 7) -> None:
+    def __init__(self, nan: str = "number", converted: int = 7, off: int = 0) -> None:
         self.nan = nan
+        self.off = off
+        self.random = np.random.default_rng(5)
         self.converted = converted
         self.values: dict[Value, Array] = {}
 
@@ -86,7 +90,7 @@ class Evaluator:
         if op in ("Mul", "Muls"):
             return srcs[0] * srcs[1]
         if op == "Div":
-            return srcs[0] / srcs[1]
+            return self.moved(srcs[0] / srcs[1])
         if op in ("Max", "Min", "Maxs", "Mins"):
             return self.extreme(op[:3], *srcs)
         if op in ("And", "Or"):
@@ -130,6 +134,13 @@ class Evaluator:
             function = np.maximum if op == "Max" else np.minimum
         return np.asarray(function(x, y))
 
+    def moved(self, x: Array) -> Array:
+        if not self.off:
+            return x
+        steps = self.random.integers(-self.off, self.off + 1, x.shape)
+        whole = np.isfinite(x) & (np.abs(x) > 1e-3)
+        return np.where(whole, (x.view(f"i{x.itemsize}") + steps).astype(f"i{x.itemsize}").view(x.dtype), x)
+
     def shifted(self, function: Any, x: Array, count: Array) -> Array:
         assert 0 <= count <= 8 * x.itemsize, count
         return np.asarray(function(x, count))
@@ -167,13 +178,13 @@ def from_value(b: Builder, source: Source, dtype: np.dtype[Any]) -> Value:
 
 def run(
     op: str, *args: Array | Scalar, dtype: Any, dtypes: Sequence[Any] = (), attrs: tuple[Any, ...] = (),
-    nan: str = "number", converted: int = 7,
+    nan: str = "number", converted: int = 7, off: int = 0,
 ) -> tuple[Array, int]:  # fmt: skip
     """A primitive through its instructions: the result and how many instructions it took.
 
     Conversions from and to memory are not counted.
     """
-    b, evaluator = Builder(), Evaluator(nan, converted)
+    b, evaluator = Builder(), Evaluator(nan, converted, off)
     logical = [np.dtype(d) for d in dtypes] if dtypes else [a.dtype for a in args]
     sources: list[Source] = [a if isinstance(a, Scalar) else to_value(b, evaluator, a) for a in args]
     before = len(b.instrs)

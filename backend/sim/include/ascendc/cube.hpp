@@ -105,6 +105,12 @@ void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const LoadD
                  {p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.ifTranspose, p.addrMode != 0}, where);
 }
 
+template <typename T>
+void LoadData(const LocalTensor<T>&, const LocalTensor<T>&, const LoadData2DParamsV2&,
+              sim::Where where = sim::Where::here()) {
+    sim::fail(where, "[LoadData] Expected LoadData2DParams, given LoadData2DParamsV2, which dav-2201 does not have.");
+}
+
 template <typename T, const IsResetLoad3dConfig& defaultConfig = IS_RESER_LOAD3D_DEFAULT_CONFIG, typename U = T>
 void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<U>& loadDataParams,
               sim::Where where = sim::Where::here()) {
@@ -152,7 +158,7 @@ inline void SetLoadDataRepeat(const LoadDataRepeatParam& repeatParams) {
     sim::set_load_3d_repeat(repeatParams.repeatStride, repeatParams.repeatTime, repeatParams.repeatMode);
 }
 inline void SetLoadDataBoundary(uint32_t boundaryValue, sim::Where where = sim::Where::here()) {
-    if (boundaryValue != 0) sim::fail(where, "SetLoadDataBoundary: a boundary other than 0 is not simulated");
+    if (boundaryValue != 0) sim::fail(where, "[SetLoadDataBoundary] Expected 0 (no other boundary is simulated), given %u.", boundaryValue);
 }
 
 template <typename T, typename U = T>

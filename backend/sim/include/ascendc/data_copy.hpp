@@ -6,8 +6,6 @@
 
 namespace AscendC {
 
-constexpr int32_t K_MAX_DIM = 8;
-
 enum class PaddingMode : uint8_t { Normal, Compact };
 
 struct DataCopyParams {
