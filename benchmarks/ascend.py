@@ -66,8 +66,74 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
 
 
+def vector(section: Section) -> None:
+    """Generated vector kernels beside the least time of the same instructions."""
+    from ascend_figures import vector_rows
+
+    header = ("", "kernels", "µs", "least", "reached", "bound by", "µs, warm", "reached", "bound by")
+    for dtype in ("float16", "float32"):
+        section.table(header, vector_rows(dtype), f"{dtype}, 8192 × 8192")
+    section.remark(
+        "Warm: launched again and again with the same arguments, so that L2 holds what the launch before left there; "
+        "otherwise all comes from HBM and goes there."
+    )
+
+
+def cube(section: Section) -> None:
+    """Generated matrix products beside the cube's peak."""
+    from ascend_figures import product_rows
+
+    section.table(
+        ("", "µs", "cube alone", "of the peak", "cube busy", "TFLOPS", "bound by"),
+        product_rows(),
+        "a @ b, warm",
+    )
+
+
+def switches(section: Section) -> None:
+    """What each optimisation of vector kernels is worth."""
+    from ascend_figures import SWITCHES, switch_rows
+
+    header = ("time without it over the time with all", "µs", *(name.replace("_", " ") for name in SWITCHES))
+    for dtype in ("float16", "float32"):
+        section.table(header, switch_rows(dtype), f"{dtype}, 8192 × 8192, warm")
+
+
+def buffers(section: Section) -> None:
+    """What reuse saves of the unified buffer."""
+    from ascend_figures import buffer_rows
+
+    header = ("", "bytes", "each value apart", "saved", "alive at the fullest point", "of that")
+    section.table(header, buffer_rows("float16"), "float16, 8192 × 8192")
+
+
+def buckets(section: Section) -> None:
+    """What it costs to use the tiling of a bucket."""
+    from ascend_figures import SCALES, bucket_rows
+
+    header = ("sides 4096 times", *(f"{scale:g}" for scale in SCALES))
+    section.table(
+        header, bucket_rows("float16"), "Time with the tiling for 4096 × 4096 over that with an own, float16"
+    )
+
+
+def speed(section: Section) -> None:
+    """How long it takes to get there, on this machine."""
+    from ascend_figures import speed_rows
+
+    section.table(
+        ("", "lines", "written in ms", "compiled in s", "costed in s"), speed_rows(), "float16, 8192 × 8192"
+    )
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Section], None]]] = {
     "calibration": ("The cost model beside published measurements (µs)", calibration),
+    "vector": ("Generated vector kernels", vector),
+    "cube": ("Generated matrix products", cube),
+    "switches": ("What each optimisation is worth", switches),
+    "buffers": ("The unified buffer", buffers),
+    "buckets": ("Buckets of sizes", buckets),
+    "speed": ("How long generating takes", speed),
 }
 
 

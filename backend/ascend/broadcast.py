@@ -39,12 +39,12 @@ class _Broadcaster:
             first = instr.srcs[0] is other
             full = values[1] if first else values[0]
             across = self._blocks(other) if other.form is Form.COLUMN else other
-            self.builder.instrs.append(VectorInstr(instr.op, dst, (full, across), (how, first)))
+            self.builder.instrs.append(VectorInstr(instr.op, dst, (full, across), (how, first), instr.note))
             return
         srcs: list[Source] = [
             s if isinstance(s, Scalar) or s.form is dst.form else self._laid_out(s) for s in instr.srcs
         ]
-        self.builder.instrs.append(VectorInstr(instr.op, dst, tuple(srcs), instr.attrs))
+        self.builder.instrs.append(VectorInstr(instr.op, dst, tuple(srcs), instr.attrs, instr.note))
 
     def _blocks(self, column: Value) -> Value:
         return self.builder.emit_as(Form.BLOCKS, "Brcb", column.dtype, (column,))

@@ -132,6 +132,9 @@ def generate(contraction: Contraction, chip: Chip, options: CubeOptions | None =
         Of the kernel's function; omitted, one that says what the product is.
     """
     options = options or CubeOptions()
+    if contraction.column_unit > 16:
+        # Mmad makes more columns than Fixpipe takes away: their flags would stay set.
+        options = replace(options, unit_flag=False)
     tiling = solve(contraction, chip, options)
     name = name or _name(contraction, tiling, options)
     text = source(contraction, options, tiling, name, _summary(contraction, chip, tiling))

@@ -496,7 +496,7 @@ def _search(
     # A first bound, of the arithmetic and the bytes alone, leaves few for the better one.
     best: tuple[float, CubeTiling] | None = None
     least = known
-    rough = _rough(c, rates, options, t, rounds, share_m, share_n)
+    rough = _rough(c, chip, rates, options, t, rounds, share_m, share_n)
     first = int(np.argmin(rough))
     found = _best_depth(c, chip, rates, options, t, first, int(deepest[first]), rounds, share_m, share_n)
     if found is not None and found[0] < least:
@@ -527,7 +527,7 @@ def _search(
 
 
 def _rough(
-    c: Contraction, rates: CubeRates, options: CubeOptions, t: _Tiles, rounds: int, share_m: int, share_n: int
+    c: Contraction, chip: Chip, rates: CubeRates, options: CubeOptions, t: _Tiles, rounds: int, share_m: int, share_n: int
 ) -> Numbers:
     """A bound from below: what the multiplications and the bytes of a core take at least."""
     cm, cn, ck = rates.cube
@@ -535,18 +535,18 @@ def _rough(
     columns = np.minimum(np.ceil(-(-c.n // share_n) / (t.n_cores * rounds)) * share_n, _up(c.n, 16))
     times = np.ceil(c.batch / t.batch_cores) * rounds
     work = times * np.ceil(rows / cm) * np.ceil(columns / cn) * np.ceil(c.k / ck)
-    copies_a = np.where(c.k * t.m * c.size * buffers(options)[0] <= 2**19, 1, t.n_tiles)
-    copies_b = np.where(c.k * t.n * c.size * buffers(options)[0] <= 2**19, 1, t.m_tiles)
+    copies_a = np.where(c.k * t.m * c.size * buffers(options)[0] <= chip.capacity.l1, 1, t.n_tiles)
+    copies_b = np.where(c.k * t.n * c.size * buffers(options)[0] <= chip.capacity.l1, 1, t.m_tiles)
     missed = times * c.k * c.size * (rows / t.n_cores + columns / t.m_cores) * (1 / rates.missing - 1 / rates.read)
     moved = times * c.k * c.size * (rows * copies_a + columns * copies_b) / rates.read + missed
     # Pieces: a row of a matrix for each step along k, or the rows of a tile as often as L1 makes a packet end.
-    room = (2**19 if options.large_packets else 2**17) / c.size / buffers(options)[0]
+    room = chip.capacity.l1 / c.size / buffers(options)[0]
     a_pieces = c.k if c.transpose_a else np.maximum(t.m, t.m * t.m * (c.k / room))
     b_pieces = c.k if not c.transpose_b else np.maximum(t.n, t.n * t.n * (c.k / room))
     crossed: Any = 0.0
     if c.transpose_b and not c.transpose_a:  # both share L1
         crossed = np.where((copies_a == t.n_tiles) & (copies_b == t.m_tiles), 2 * t.m * t.n * (c.k / room), 0.0)
-        crossed = np.where(c.k * np.minimum(t.m, t.n) * c.size * buffers(options)[0] > 2**19, crossed, 0.0)
+        crossed = np.where(c.k * np.minimum(t.m, t.n) * c.size * buffers(options)[0] > chip.capacity.l1, crossed, 0.0)
     pieces = times * (t.m_tiles * copies_a * a_pieces + t.n_tiles * copies_b * b_pieces + t.m_tiles * t.n_tiles * crossed)
     moved = moved + pieces * rates.copy_piece
     return rates.launch + rates.launch_core * t.batch_cores * t.m_cores * t.n_cores + np.maximum(work, moved)
@@ -580,10 +580,7 @@ def _best_depth(
 def depths(
     c: Contraction, chip: Chip, options: CubeOptions, m: int, n: int, deepest: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """All (baseK, stepKa, stepKb) that a tile leaves room for in L0A, L0B and L1, and that are worth a look.
-
-    A step that is shorter than another with as many of them along k is no better; the same holds of packets.
-    """
+    """All (baseK, stepKa, stepKb) that a tile leaves room for in L0A, L0B and L1."""
     unit = c.depth_unit
     found = []
     for k in range(unit, deepest + 1, unit):
@@ -595,10 +592,10 @@ def depths(
         left = chip.capacity.l1 // buffers(options)[0] - (_up(n, 16) * SIZES[c.bias] if c.bias else 0)
         for step_ka in range(1, steps + 1):
             rest = left - m * k * c.size * step_ka
-            step_kb = min(rest // (n * k * c.size), steps)
-            if step_kb < 1:
+            most = min(rest // (n * k * c.size), steps)
+            if most < 1:
                 break
-            found.append((k, step_ka, step_kb))
+            found.extend((k, step_ka, step_kb) for step_kb in range(1, most + 1))
     if not found:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
     k_, a_, b_ = np.array(found, np.int64).T

@@ -45,6 +45,8 @@ class InstructionWriter:
 
     def __call__(self, instr: VectorInstr) -> None:
         op, dst = instr.op, instr.dst
+        if instr.note:
+            self.write(f"// {instr.note}")
         if op in ("View", "Window"):
             return  # the same buffer
         if op == "Fault":

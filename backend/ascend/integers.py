@@ -81,106 +81,16 @@ def inverted(x: Vector, dtype: Dtype) -> Vector:
     return 255 - x if dtype == uint8 else ~x
 
 
-# --- division -----------------------------------------------------------------------------------------------
-
-
-def divide(b: Builder, op: str, x: Source, y: Source, dtype: Dtype) -> Vector:
-    """``floor_divide``, ``remainder``, ``fmod``; by zero they are 0, as in NumPy."""
-    form = form_of(x, y)
-    u, v = vector(b, x, form), vector(b, y, form)
-    if dtype.itemsize < 4:
-        return _divide_narrow(op, u, v, dtype)
-    return _divide_unsigned(op, u, v) if dtype.kind == "u" else _divide_signed(op, u, v)
-
-
-def _wide(x: Vector, dtype: Dtype) -> Vector:
+def wide(x: Vector, dtype: Dtype) -> Vector:
     """Integers of 8 or 16 bits as floats."""
     if dtype == uint16:
         return (x + bias(dtype)).cast("f32") + 32768.0
     return half(x) if dtype.itemsize == 1 else x.cast("f32")
 
 
-def _divide_narrow(op: str, u: Vector, v: Vector, dtype: Dtype) -> Vector:
-    """Through a float of more than twice the bits.
-
-    Half a step of the dividend away from zero in the divisor's direction keeps the quotient off integers by
-    more than the division's error, even were that a unit in the last place.
-    """
-    signed = dtype.kind == "i"
-    f, g = _wide(u, dtype), _wide(v, dtype)
-    if op == "fmod" and signed:
-        # Toward zero: the quotient of magnitudes, its sign put back.
-        ratio = (abs(f) + 0.5) / abs(g)
-        quotient = ratio.cast("i16", "FLOOR") if dtype.itemsize == 1 else _floor16(ratio)
-        opposite_signs = (u ^ v) >> 15
-        q = (quotient ^ opposite_signs) - opposite_signs
-        rest = u - q * v
-        return wrapped(g.differs(0.0).where(rest, 0), dtype)
-    if signed:
-        away = g.min(0.5).max(-0.5)
-        ratio = (f + away) / g
-    else:
-        ratio = (f + 0.5) / g
-    by_zero = g.differs(0.0)
-    q = ratio.cast("i16", "FLOOR") if dtype.itemsize == 1 else _floor16(ratio)
-    if op == "floor_divide":
-        return by_zero.where(wrapped(q, dtype), 0)
-    return by_zero.where(wrapped(u - q * v, dtype), 0)
-
-
-def _floor16(ratio: Vector) -> Vector:
-    """Rounded down, the low 16 bits."""
-    return narrowed(ratio.cast("i32", "FLOOR"))
-
-
 def narrowed(x: Vector) -> Vector:
     """The low 16 bits of 32-bit lanes; the conversion alone would saturate."""
     return ((x << 16) >> 16).cast("i16")
-
-
-def _nearest(u: Vector, v: Vector) -> tuple[Vector, Vector]:
-    """Quotient and rest of 32-bit lanes, the rest smaller than the divisor in magnitude.
-
-    A float32 quotient is off by 3 * 2**-24 of itself, so that the first rest is at most half the divisor and
-    384, and the second less than the divisor.
-    """
-    f, g = u.cast("f32", "RINT"), v.cast("f32", "RINT")
-    q = (f / g).cast("i32", "RINT")
-    rest = u - q * v
-    more = (rest.cast("f32", "RINT") / g).cast("i32", "RINT")
-    return q + more, rest - more * v
-
-
-def _divide_signed(op: str, u: Vector, v: Vector) -> Vector:
-    q, rest = _nearest(u, v)
-    sign = v.min(1).max(-1)
-    some = sign * sign  # 0 where the divisor is
-    if op == "fmod":
-        direction = u.min(1).max(-1)
-        wrong = (rest * direction) >> 31
-        return (rest + (wrong & (v.max(-v) * direction))) * some
-    wrong = (rest * sign) >> 31
-    return ((q + wrong) if op == "floor_divide" else rest + (wrong & v)) * some
-
-
-def _divide_unsigned(op: str, u: Vector, v: Vector) -> Vector:
-    """Half the dividend is a signed number: its quotient twice, and one more where the rest allows it.
-
-    Source: Warren, "Hacker's Delight", 2nd edition, section 9-3. From 2**31 on a divisor goes into any
-    dividend at most once.
-    """
-    high = v >> 31  # all ones from 2**31 on
-    q, rest = _nearest(u.logical_right(1), v.max(1))
-    q = q + (rest >> 31)
-    q = (q + q) & ~high
-    rest = u - q * v
-    # rest >= v: of small divisors the difference is a signed number; of large ones where rest is large too
-    # and it is not negative.
-    less = ((rest - v) >> 31) | (high & ~(rest >> 31))
-    some = (v | -v) >> 31  # all ones but for 0
-    if op == "floor_divide":
-        return (q + 1 + less) & some
-    return (rest - (~less & v)) & some
 
 
 # --- shifts -------------------------------------------------------------------------------------------------
@@ -249,7 +159,7 @@ def _shift_right_narrow(u: Vector, v: Vector, dtype: Dtype) -> Vector:
     power = _power_of_two(-_at_most_31(v), 0)
     if dtype != uint16:
         return (u.cast("f32") * power).cast("i16", "FLOOR")
-    shifted = (_wide(u, dtype) * power).cast("f32", "FLOOR")
+    shifted = (wide(u, dtype) * power).cast("f32", "FLOOR")
     return (shifted - 32768.0).cast("i16", "RINT") + bias(dtype)
 
 

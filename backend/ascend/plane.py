@@ -47,6 +47,11 @@ class Plane:
     def reduces_rows(self) -> bool:
         return self.row >= self.kernel.parallel
 
+    @property
+    def single(self) -> Form:
+        """The form of a single element that is stored: a column of one row, or a row of one lane."""
+        return Form.ROW if self.reduces_rows else Form.COLUMN
+
     def form(self, axes: set[int]) -> Form | None:
         """The form of a value that depends on some axes; None where it is the same all over a tile."""
         if self.row < 0:
@@ -91,8 +96,15 @@ def _turned(kernel: Kernel, binding: Binding, lane: int, axis: int) -> float:
     return total * min(1.0, binding.extents[axis] / 8)
 
 
+def _worth(stride: int) -> float:
+    """Of an access as it steps along the lanes: what is side by side is copied fast, what is close not much slower."""
+    if stride in (0, 1):
+        return float(stride)
+    return 0.75 if stride == -1 else 0.5 if abs(stride) <= 4 else -0.5
+
+
 def _lane_score(kernel: Kernel, binding: Binding, axis: int) -> tuple[float, int, int]:
-    """Accesses that step by one element along an axis, less those that step further; stores count double."""
+    """Accesses that step by few elements along an axis, less those that step further; stores count double."""
     score = 0.0
     stored = {i.attrs[0] for i in kernel.body if i.op == "store"}
     for n, access in enumerate(kernel.accesses):
@@ -100,8 +112,6 @@ def _lane_score(kernel: Kernel, binding: Binding, axis: int) -> tuple[float, int
         for extent, stride in zip(binding.extents, binding.strides[n], strict=True):
             points *= extent if stride else 1
         weight = points * (2 if n in stored else 1) * kernel.operands[access.operand].dtype.itemsize
-        score += {Stride.UNIT: 1.0, Stride.NEGATIVE: 0.5, Stride.ZERO: 0.0, Stride.ANY: -0.5}[
-            access.layout[axis]
-        ] * weight
+        score += _worth(binding.strides[n][axis]) * weight
     # Short rows waste lanes: a piece of 32 bytes is the least that is copied.
     return score * min(1.0, binding.extents[axis] / 16), binding.extents[axis], axis

@@ -25,7 +25,7 @@ import numpy as np
 
 from ...ops.dtypes import float16, float32, int32, int64, uint64
 from ...ops.primitives import PRIMITIVES
-from . import casts, comparison, floating, integers, transcendental, transcendental_power
+from . import casts, comparison, division, floating, integers, transcendental, transcendental_power
 from .comparison import form_of
 from .formula import Vector, fitted, vector
 from .tile import MASK, Builder, Scalar, Source, Value
@@ -195,7 +195,7 @@ def _of_integers(b: Builder, op: str, args: Sequence[Source], dtype: Dtype) -> V
             return integers.bitwise(b, op, x, y)
         if op in ("shift_left", "shift_right"):
             return integers.shift(b, op, x, y, dtype)
-        return integers.divide(b, op, x, y, dtype)
+        return division.divide(b, op, x, y, dtype)
     u = vector(b, args[0], form_of(args[0]))
     return _OF_ONE_INTEGER[op](u, dtype)
 

@@ -387,6 +387,8 @@ class Source:
         cap_lanes = max(1, min(t.lanes, t.points) // g) * g
         if whole_lanes:
             host("most_lanes", lane)
+        elif self.stages.whole and plane.reduces_rows:
+            host("most_lanes", f"Min({lane}, Min({cap_lanes}, Div(Div({t.points}, {row}), {g}) * {g}))")
         else:
             host("most_lanes", f"Min({lane}, {cap_lanes})")
         host("even_lanes", f"CeilDiv({lane}, CeilDiv({lane}, most_lanes))")

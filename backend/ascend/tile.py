@@ -115,12 +115,15 @@ class VectorInstr:
     srcs : tuple of Value or Scalar
     attrs : tuple
         Rounding mode, comparison, …
+    note : str
+        A comment for the source, above the instruction.
     """
 
     op: str
     dst: Value | None
     srcs: tuple[Source, ...]
     attrs: tuple[Any, ...] = ()
+    note: str = ""
 
     @property
     def reads(self) -> tuple[Value, ...]:

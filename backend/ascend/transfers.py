@@ -43,7 +43,7 @@ class TransferWriter:
     def _copy(self, way: str, transfer: Transfer) -> None:
         """Rows side by side, single elements, or elements with what lies between."""
         s, plane, access = self.source, self.source.plane, transfer.access
-        form = plane.access_form(access) or Form.COLUMN
+        form = plane.access_form(access) or plane.single
         walked = plane.row if form is Form.COLUMN else plane.lane
         count = "rows" if form is Form.COLUMN else "lanes"
         how = transfer.way

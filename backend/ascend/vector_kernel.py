@@ -189,7 +189,8 @@ def _tuned(
             rows = max(1, min(rows, points // max(1, min(lanes, problem.lane_granule))))
             if not problem.whole_lanes:
                 lanes = min(lanes, points)
-            if points < least:
+            whole_rows = whole and plane.reduces_rows
+            if points < least or (whole_rows and rows < binding.extents[plane.row]):
                 raise
     return VectorTuning(
         plane.lane,

@@ -8,6 +8,7 @@ reads its inputs again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from .ways import Way
 
 Dtype = np.dtype[Any]
 INT64 = np.dtype(np.int64)
+# A primitive of so many instructions is named in the source.
+NOTED = 3
 
 
 class Vectoriser:
@@ -165,7 +168,11 @@ class Vectoriser:
                 return self._store(instr)
         args = [self._source(a) for a in instr.args]
         dtypes = [self.kernel.body[a].dtype for a in instr.args]
-        return primitives.lower(b, instr.op, instr.dtype, args, dtypes, instr.attrs)
+        first = len(b.instrs)
+        result = primitives.lower(b, instr.op, instr.dtype, args, dtypes, instr.attrs)
+        if len(b.instrs) - first >= NOTED:
+            b.instrs[first] = replace(b.instrs[first], note=instr.op)
+        return result
 
     def _load(self, access: int, dtype: Dtype) -> Source:
         found = self.loaded.get(access)
@@ -213,8 +220,7 @@ class Vectoriser:
 
     def _store(self, instr: Instr) -> Source:
         access = instr.attrs[0]
-        form = self.plane.access_form(access)
-        form = form or Form.COLUMN  # a single element: a column of a tile that is one row
+        form = self.plane.access_form(access) or self.plane.single
         source = self._source(instr.args[0])
         if isinstance(source, Scalar):
             source = self._everywhere(source, instr.dtype, form)
@@ -365,8 +371,8 @@ def vectorise(
             v for other in made.stages if other is not stage for i in other.instrs() for v in i.reads
         }
         _without_unread(stage, elsewhere)
-        made.values = _protect(stage, made.values, elsewhere)
         made.values = broadcast(stage, made.values, direct)
+        made.values = _protect(stage, made.values, elsewhere)  # knows then what reads a value laid out
     return made
 
 

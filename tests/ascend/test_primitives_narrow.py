@@ -86,9 +86,11 @@ def test_what_fits_at_these_sizes(body: tuple[Instr, ...]) -> None:
 def test_counts_fit(extents: tuple[int, ...], fits: bool) -> None:
     """How many hold: bools as int64, summed."""
     body = (
-        Instr("load", np.dtype(bool), (), (0,)), Instr("cast", I64, (0,)), Instr("reduce", I64, (1,), ("add",)),
+        Instr("load", np.dtype(bool), (), (0,)),
+        Instr("cast", I64, (0,)),
+        Instr("reduce", I64, (1,), ("add",)),
         Instr("store", I64, (2,), (1,)),
-    )  # fmt: skip
+    )
     counted = Kernel(1, 1, kernel().operands, kernel().accesses, (), body)
     assert (unfit(counted, extents) == "") is fits
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import test_messages_of_ascend
 import test_messages_of_functions
 import test_messages_of_recording
 import test_messages_of_values
@@ -20,6 +21,7 @@ MISTAKES = [
     *test_messages_of_recording.MISTAKES,
     *test_messages_of_functions.MISTAKES,
     *test_messages_of_values.MISTAKES,
+    *test_messages_of_ascend.MISTAKES,
 ]
 RAISED = {
     name

@@ -375,6 +375,14 @@ void Instruction::reads_any(const Local& tensor, int64_t offset, uint64_t bytes,
         skipped_ = true;
 }
 
+void Instruction::reads_blocks(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count,
+                            int64_t stride, const char* role) {
+    Core& core = *current;
+    if (!skipped_ &&
+        !add(core, Access::Kind::ReadBlocks, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
+        skipped_ = true;
+}
+
 void Instruction::copies(const Local& dst, int64_t dst_offset, int64_t dst_stride, const Local& src,
                          int64_t src_offset, int64_t src_stride, uint64_t bytes, uint32_t count) {
     reads_any(src, src_offset, bytes, count, src_stride);

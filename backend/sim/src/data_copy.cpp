@@ -163,7 +163,7 @@ void copy(const char* name, const Global& dst, const Local& src, const Pieces& p
     if (!cost_only()) {
         check_position(instruction, src, "src");
         check_local(instruction, src, "src", pieces, pieces.src_gap);
-        instruction.reads(src, 0, pieces.bytes, pieces.count, src_step, "src");
+        instruction.reads_blocks(src, 0, pieces.bytes, pieces.count, src_step, "src");
         write_global(instruction, dst, pieces, dst_step);
     }
     instruction.work(transfer(src.space == Space::L1 ? Path::L1ToGm : Path::UbToGm, pieces, dst, dst_step));

@@ -77,7 +77,7 @@ struct CoreMemory {
 
 // One operand of an instruction on its way.
 struct Access {
-    enum class Kind : uint8_t { Read, Write, Update, ReadAny } kind;
+    enum class Kind : uint8_t { Read, Write, Update, ReadAny, ReadBlocks } kind;
     bool reads() const { return kind != Kind::Write; }
     bool writes() const { return kind == Kind::Write || kind == Kind::Update; }
     Space space;

@@ -152,7 +152,6 @@ void get_compare_mask(const Local& dst, Where where) {
     if (instruction.skipped()) return;
     if (!cost_only()) {
         check(instruction, dst, "dst", any_dtype, 16);
-        instruction.require(dst.bytes >= 128, "Expected dst of at least 128 bytes, given %u", dst.bytes);
         instruction.writes(dst, 0, 16, 1, 0, "dst");
     }
     instruction.work(Work::vector(1, 1, static_cast<uint8_t>(dst.dtype)));
