@@ -74,8 +74,8 @@ def vector(section: Section) -> None:
     for dtype in ("float16", "float32"):
         section.table(header, vector_rows(dtype), f"{dtype}, 8192 × 8192")
     section.remark(
-        "Warm: launched again and again with the same arguments, so that L2 holds what the launch before left there; "
-        "otherwise all comes from HBM and goes there."
+        "Warm: launched again and again with the same arguments, so that L2 holds what the last launch left "
+        "there; otherwise all comes from HBM and goes there."
     )
 
 

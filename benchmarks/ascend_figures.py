@@ -165,8 +165,8 @@ def product_rows() -> list[tuple[str, ...]]:
         rate = 2 * a[0] * a[1] * b[1] / took / 1e6
         rows.append(
             (
-                f"{a[0]} × {a[1]} · {b[0]} × {b[1]}, {dtype}", f"{took:.0f}", f"{cube:.0f}", f"{cube / took:.0%}",
-                f"{busy:.0%}", f"{rate:.0f}", longest.bound,
+                f"{a[0]} × {a[1]} · {b[0]} × {b[1]}, {dtype}", f"{took:.0f}", f"{cube:.0f}",
+                f"{cube / took:.0%}", f"{busy:.0%}", f"{rate:.0f}", longest.bound,
             )
         )  # fmt: skip
     return rows

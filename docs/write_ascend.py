@@ -1,9 +1,12 @@
-"""Write the table of docs/ascend.md and its pictures; with ``--check`` only say whether the table is current."""
+"""Write the generated parts of docs/ascend.md; with ``--check`` say whether they are current."""
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pyasc
 from pyasc.backend.ascend import chip, support
@@ -11,7 +14,7 @@ from pyasc.backend.ascend import chip, support
 PAGE = Path(__file__).with_name("ascend.md")
 PICTURES = Path(__file__).with_name("pictures")
 CHIP = "910B1"
-BEGIN, END = "<!-- written by docs/write_ascend.py -->", "<!-- end -->"
+END = "<!-- end -->"
 SHORT = {"bool": "bool", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
 
@@ -33,7 +36,7 @@ def table() -> str:
         for name in dtypes:
             cell = row.cells.get(name, "")
             if isinstance(cell, str) and cell:
-                reason = cell.removeprefix(f"{name} ")
+                reason = re.sub(rf"^{name} | for {row.name}$", "", cell)
                 if reason not in reasons:
                     reasons.append(reason)
                 cell = f"host ({reasons.index(reason) + 1})"
@@ -43,35 +46,58 @@ def table() -> str:
     return "\n".join(lines).rstrip()
 
 
-def with_table(text: str) -> str:
-    """The page with the table between its marks."""
-    before, _, rest = text.partition(BEGIN)
+def marked(text: str, name: str, body: str) -> str:
+    """The page with what stands between the marks of a name replaced."""
+    begin = f"<!-- {name}: written by docs/write_ascend.py -->"
+    before, found, rest = text.partition(begin)
+    assert found, f"{PAGE.name} has no mark {begin}"
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return f"{before}{begin}\n\n{body}\n\n{END}{after}"
 
 
-def pictures() -> None:
-    """The timelines that the page shows: a fused kernel and a product of matrices."""
-    PICTURES.mkdir(exist_ok=True)
-    x = pyasc.empty((4096, 4096), pyasc.float16)
-    a, b = pyasc.empty((4096, 4096), pyasc.float16), pyasc.empty((4096, 4096), pyasc.float16)
+def kernels() -> tuple[Any, Any]:
+    """A fused kernel and a product of matrices."""
+    x, a, b = (pyasc.empty((4096, 4096), pyasc.float16) for _ in range(3))
     pyasc.sync(x, a, b)
     y = pyasc.exp(x) / (1 + pyasc.exp(x))
     (fused,) = pyasc.explain(y, backend=f"sim:{CHIP}").kernels
-    fused.cost.timeline.save(PICTURES / "fused.svg", window=(0.0, 30.0))
     c = a @ b
     (product,) = pyasc.explain(c, backend=f"sim:{CHIP}").kernels
+    return fused, product
+
+
+def loop(source: str) -> str:
+    """The loop over tiles of a kernel."""
+    lines = source.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("    for (int64_t unit"))
+    end = next(n for n, line in enumerate(lines) if n > start and line == "    }")
+    return textwrap.dedent("\n".join(lines[start : end + 1]))
+
+
+def page(text: str) -> str:
+    """The page as it ought to be."""
+    fused, product = kernels()
+    text = marked(text, "fused", f"```cpp\n{loop(fused.source())}\n```")
+    text = marked(text, "product", f"```\n{product.tiling}\n```")
+    return marked(text, "support", table())
+
+
+def pictures() -> None:
+    """The timelines that the page shows."""
+    PICTURES.mkdir(exist_ok=True)
+    fused, product = kernels()
+    fused.cost.timeline.save(PICTURES / "fused.svg", window=(0.0, 30.0))
     product.cost.timeline.save(PICTURES / "matmul.svg", window=(0.0, 60.0))
 
 
 def main() -> int:
     text = PAGE.read_text()
     if "--check" in sys.argv:
-        if with_table(text) == text:
+        if page(text) == text:
             return 0
-        print("docs/ascend.md is not what the table of support says; run: python docs/write_ascend.py")
+        print("docs/ascend.md is not what the generator says; run: python docs/write_ascend.py")
         return 1
-    PAGE.write_text(with_table(text))
+    PAGE.write_text(page(text))
     pictures()
     print(f"wrote {PAGE.name} and {PICTURES.name}")
     return 0

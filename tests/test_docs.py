@@ -22,7 +22,17 @@ def test_the_api_page_is_current() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "guide.md"], ids=lambda p: p.name)
+def test_the_ascend_page_is_current() -> None:
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "write_ascend.py"), "--check"], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+EXAMPLES = [ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "ascend.md"]
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda p: p.name)
 def test_the_examples_of_a_page_run(page: Path, run_python: Callable[..., Any]) -> None:
     """One after another, as a reader would type them."""
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)

@@ -1,7 +1,8 @@
-"""Matrix products in Ascend C: `generate` writes a kernel, which serves every size of its bucket.
+"""Matrix products in Ascend C: `generate` writes a kernel, which serves every size.
 
-Tile sizes are constants of the source; extents, pitches and the way the cores share out the work are fields of the
-struct that the kernel receives.
+What a kernel is follows from dtypes, layouts and options. Extents, pitches, tile sizes and the way the cores share out
+the work are fields of the struct that the kernel receives: one kernel serves every size, each with the tiling that is
+best for it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from .chip import Chip
 from .cube_emit import FIELDS, source
 from .cube_problem import Contraction, CubeOptions
-from .cube_tiling import CubeTiling, Shares, share, solve
+from .cube_tiling import CubeTiling, Shares, solve
 
 __all__ = ["Contraction", "CubeKernel", "CubeOptions", "CubeSizes", "Shares", "generate"]
 
@@ -78,22 +79,24 @@ class CubeKernel:
         extents = (s.m, s.n, s.k, s.batch, s.a_pitch, s.b_pitch, s.c_pitch)
         return all(1 <= value < 2**31 for value in extents)
 
-    def shares(self, sizes: CubeSizes) -> Shares:
-        """How the cores share out a product of these sizes."""
+    def tiling_of(self, sizes: CubeSizes) -> CubeTiling:
+        """The best tiling of a product of these sizes; worked out once for each."""
         s = self._filled(sizes)
         actual = replace(
             self.contraction, m=s.m, n=s.n, k=s.k, batch=s.batch, a_pitch=s.a_pitch, b_pitch=s.b_pitch
         )
-        return share(actual, self.chip, self.options, self.tiling)[0]
+        return solve(actual, self.chip, self.options)
 
     def bind(self, sizes: CubeSizes) -> tuple[int, bytes, int]:
         """Blocks to launch, the struct ``Tiling``, and bytes of workspace."""
-        s = self._filled(sizes)
-        shares = self.shares(sizes)
+        s, t = self._filled(sizes), self.tiling_of(sizes)
+        shares = t.shares
         values = (
             s.a_stride, s.b_stride, s.c_stride, s.bias_stride,
             s.m, s.n, s.k, s.batch, s.a_pitch, s.b_pitch, s.c_pitch,
             shares.batch_cores, shares.m_cores, shares.n_cores, shares.rounds, shares.m_tiles, shares.n_tiles,
+            shares.unit_m, shares.unit_n,
+            t.base_m, t.base_n, t.base_k, t.packet_a, t.packet_b, t.parts_a, t.parts_b,
         )  # fmt: skip
         assert len(values) == len(FIELDS)
         form = "<" + "".join("q" if ctype == "int64_t" else "i" for ctype, _, _ in FIELDS)
@@ -118,7 +121,9 @@ class CubeKernel:
         )
 
 
-def generate(contraction: Contraction, chip: Chip, options: CubeOptions | None = None, name: str = "") -> CubeKernel:
+def generate(
+    contraction: Contraction, chip: Chip, options: CubeOptions | None = None, name: str = ""
+) -> CubeKernel:
     """The kernel for a matrix product on a chip.
 
     Parameters
@@ -144,8 +149,19 @@ def generate(contraction: Contraction, chip: Chip, options: CubeOptions | None =
 
 def _name(c: Contraction, t: CubeTiling, options: CubeOptions) -> str:
     """A name that is the same wherever the source is."""
-    sizes = (t.base_m, t.base_n, t.base_k, t.step_ka, t.step_kb, t.share_m, t.share_n, t.bypass_a, t.bypass_b)
-    parts = (VERSION, c.dtype, c.out, c.transpose_a, c.transpose_b, c.bias, c.relu, c.names, sizes, options)
+    parts = (
+        VERSION,
+        c.dtype,
+        c.out,
+        c.transpose_a,
+        c.transpose_b,
+        c.bias,
+        c.relu,
+        c.names,
+        t.bypass_a,
+        t.bypass_b,
+        options,
+    )
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
     layout = ("t" if c.transpose_a else "n") + ("t" if c.transpose_b else "n")
     return f"matmul_{layout}_{c.dtype}_{digest}"

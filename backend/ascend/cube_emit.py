@@ -12,7 +12,7 @@ import keyword
 import re
 
 from .cube_problem import CTYPES, RESULTS, SIZES, Contraction, CubeOptions
-from .cube_tiling import CubeTiling
+from .cube_tiling import BIAS_ROW, CubeTiling
 from .text import Writer
 
 # Fields of the struct that the kernel receives, in their order.
@@ -34,6 +34,15 @@ FIELDS = (
     ("int32_t", "rounds", "times the cores share out a part of n whose operands stay in L2"),
     ("int32_t", "mTiles", "tiles of a core in a round"),
     ("int32_t", "nTiles", ""),
+    ("int32_t", "shareM", "tiles start at multiples of these"),
+    ("int32_t", "shareN", ""),
+    ("int32_t", "baseM", "the largest tile of C, and a step along k, in L0"),
+    ("int32_t", "baseN", ""),
+    ("int32_t", "baseK", ""),
+    ("int32_t", "packetA", "of k in one copy into L1: some steps"),
+    ("int32_t", "packetB", ""),
+    ("int32_t", "partsA", "copies that bring a packet, between the other operand's"),
+    ("int32_t", "partsB", ""),
 )
 
 
@@ -46,7 +55,21 @@ def source(
 
 def identifiers(names: tuple[str, ...], taken: tuple[str, ...]) -> list[str]:
     """C++ identifiers that are like the names, all different, none of them taken."""
-    used = {*taken, "half", "float", "int", "class", "struct", "const", "auto", "void", "new", "this", "Product", "Tiling"}
+    used = {
+        *taken,
+        "half",
+        "float",
+        "int",
+        "class",
+        "struct",
+        "const",
+        "auto",
+        "void",
+        "new",
+        "this",
+        "Product",
+        "Tiling",
+    }
     result = []
     for name in names:
         text = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "operand"
@@ -113,9 +136,6 @@ class _Kernel:
 
     def _constants(self) -> None:
         t, w = self.t, self.write
-        w(f"constexpr int32_t baseM = {t.base_m}, baseN = {t.base_n}, baseK = {t.base_k};  // one step in L0")
-        w(f"constexpr int32_t packetA = {t.packet_a}, packetB = {t.packet_b};  // of k in one copy into L1")
-        w(f"constexpr int32_t partsA = {t.parts_a}, partsB = {t.parts_b};  // copies that bring a packet, between the other's")
         w(
             f"constexpr int32_t buffersL1 = {t.l1_buffers}, buffersL0 = {t.l0_buffers}, buffersL0C = {t.l0c_buffers};"
         )
@@ -123,7 +143,8 @@ class _Kernel:
         w(
             f"constexpr int32_t unitM = {self.c.row_unit}, unitN = {self.c.column_unit}, unitK = {self.c.depth_unit};"
         )
-        w(f"constexpr int32_t sizeA = {t.size_a}, sizeB = {t.size_b};  // elements of a packet's buffer")
+        if self.c.bias:
+            w(f"constexpr int32_t biasRow = {BIAS_ROW};  // elements that the bias table holds")
 
     # --- the class --------------------------------------------------------------------------------------
 
@@ -136,7 +157,7 @@ class _Kernel:
         with w.block(
             f"    __aicore__ inline void Init(GM_ADDR a, GM_ADDR b, {bias}GM_ADDR c, const Tiling& tiling)"
         ):
-            w("t = tiling;")
+            w("t = tiling;", "sizeA = t.baseM * t.packetA;", "sizeB = t.baseN * t.packetB;")
             w(f"aGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(a));")
             w(f"bGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(b));")
             w(f"cGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.result}*>(c));")
@@ -151,12 +172,12 @@ class _Kernel:
             size = c.size
             w(f"pipe.InitBuffer(aPackets, buffersL1 * sizeA * {size});")
             w(f"pipe.InitBuffer(bPackets, buffersL1 * sizeB * {size});")
-            w(f"pipe.InitBuffer(aSteps, buffersL0 * baseM * baseK * {size});")
-            w(f"pipe.InitBuffer(bSteps, buffersL0 * baseN * baseK * {size});")
-            w("pipe.InitBuffer(results, buffersL0C * baseM * baseN * 4);")
+            w(f"pipe.InitBuffer(aSteps, buffersL0 * t.baseM * t.baseK * {size});")
+            w(f"pipe.InitBuffer(bSteps, buffersL0 * t.baseN * t.baseK * {size});")
+            w("pipe.InitBuffer(results, buffersL0C * t.baseM * t.baseN * 4);")
             if c.bias:
-                w(f"pipe.InitBuffer(biasRows, buffersL1 * {self._bias_row()} * {SIZES[c.bias]});")
-                w(f"pipe.InitBuffer(biasTable, {self._bias_row()} * 4);")
+                w(f"pipe.InitBuffer(biasRows, buffersL1 * biasRow * {SIZES[c.bias]});")
+                w(f"pipe.InitBuffer(biasTable, biasRow * 4);")
         w("")
         with w.block("__aicore__ inline void Run()"):
             w(
@@ -184,13 +205,9 @@ class _Kernel:
                     w("LoadBias(i, tile);")
                 if not self.o.unit_flag:
                     w("WaitFlag<HardEvent::FIX_M>(i % buffersL0C);")
-                w("for (int32_t k = 0; k < t.k; k += baseK) Step(i, tile, k);")
+                w("for (int32_t k = 0; k < t.k; k += t.baseK) Step(i, tile, k);")
                 w("Store(i, tile);")
             w("Close();")
-
-    def _bias_row(self) -> int:
-        """Elements of a tile's bias: a multiple of 64 bytes in the bias table."""
-        return -(-self.t.base_n // 16) * 16
 
     def _types(self) -> None:
         w = self.write
@@ -213,8 +230,8 @@ class _Kernel:
                 "const int32_t column = (i / (t.nTiles * t.mTiles) % t.rounds * t.nCores + nCore) * t.nTiles + i % t.nTiles;",
                 "const int32_t row = mCore * t.mTiles + i / t.nTiles % t.mTiles;",
                 "tile.matrix = firstMatrix + i / (t.nTiles * t.mTiles * t.rounds);",
-                f"Share(t.m, {self.t.share_m}, row, t.mCores * t.mTiles, tile.m0, tile.m);",
-                f"Share(t.n, {self.t.share_n}, column, t.rounds * t.nCores * t.nTiles, tile.n0, tile.n);",
+                "Share(t.m, t.shareM, row, t.mCores * t.mTiles, tile.m0, tile.m);",
+                "Share(t.n, t.shareN, column, t.rounds * t.nCores * t.nTiles, tile.n0, tile.n);",
                 "return tile;",
             )
         with w.block(
@@ -232,10 +249,12 @@ class _Kernel:
         )
         for which, start in (("A", "m0"), ("B", "n0")):
             with w.block(f"__aicore__ inline bool Stays{which}(int32_t i) const"):
-                w(f"if (t.k > packet{which} || i == 0 || i >= tiles) return false;")
+                w(f"if (t.k > t.packet{which} || i == 0 || i >= tiles) return false;")
                 w("const Tile before = At(i - 1), tile = At(i);")
                 batch = f"t.{which.lower()}Batch"
-                w(f"return before.matrix * {batch} == tile.matrix * {batch} && before.{start} == tile.{start};")
+                w(
+                    f"return before.matrix * {batch} == tile.matrix * {batch} && before.{start} == tile.{start};"
+                )
         w("")
 
     def _packets(self) -> None:
@@ -256,20 +275,20 @@ class _Kernel:
             first = 0 if which == "A" else self.t.l1_buffers
             number = f"{lower}.copied % buffersL1" + (f" + {first}" if first else "")
             used = f"({lower}.used - 1) % buffersL1" + (f" + {first}" if first else "")
-            parts = self.t.parts_a if which == "A" else self.t.parts_b
+            parts = 2 if self.t.l1_buffers == 2 else 1  # one buffer is filled at once
             what = "A part of the next packet: some of its rows." if parts > 1 else "The next packet."
             w(f"// {what}")
             with w.block(f"__aicore__ inline void Copy{which}()"):
                 w(f"if ({lower}.tile >= tiles) return;")
                 w(f"const Tile tile = At({lower}.tile);")
-                w(f"const int32_t k = Min(packet{which}, t.k - {lower}.k);")
+                w(f"const int32_t k = Min(t.packet{which}, t.k - {lower}.k);")
                 wait = f"WaitFlag<HardEvent::MTE1_MTE2>({number});"
                 w(f"if ({lower}.part == 0) {wait}" if parts > 1 else wait)
                 self._copy_call(which, parts)
                 if parts > 1:
-                    w(f"if (++{lower}.part < parts{which}) return;", f"{lower}.part = 0;")
+                    w(f"if (++{lower}.part < t.parts{which}) return;", f"{lower}.part = 0;")
                 w(f"SetFlag<HardEvent::MTE2_MTE1>({number});")
-                w(f"++{lower}.copied;", f"{lower}.k += packet{which};")
+                w(f"++{lower}.copied;", f"{lower}.k += t.packet{which};")
                 w(f"if ({lower}.k < t.k) return;")
                 w(f"{lower}.k = 0;", f"do ++{lower}.tile; while (Stays{which}({lower}.tile));")
             with w.block(f"__aicore__ inline void Finish{which}()"):
@@ -281,14 +300,14 @@ class _Kernel:
             with w.block(f"__aicore__ inline void Enter{which}(int32_t i, int32_t k)"):
                 stays = f"k == 0 && Stays{which}(i)"
                 if self.t.l1_buffers == 1:
-                    w(f"if (k % packet{which} != 0 || ({stays})) return;", f"Finish{which}();")
+                    w(f"if (k % t.packet{which} != 0 || ({stays})) return;", f"Finish{which}();")
                     w(f"++{lower}.used;", f"WaitFlag<HardEvent::MTE2_MTE1>({used});")
                 elif parts == 1:
-                    w(f"if (k % packet{which} != 0 || ({stays})) return;", f"Copy{which}();")
+                    w(f"if (k % t.packet{which} != 0 || ({stays})) return;", f"Copy{which}();")
                     w(f"++{lower}.used;", f"WaitFlag<HardEvent::MTE2_MTE1>({used});")
                 else:
-                    w(f"if (k % (packet{which} / parts{which}) != 0) return;")
-                    with w.block(f"if (k % packet{which} == 0 && !({stays}))"):
+                    w(f"if (k % (t.packet{which} / t.parts{which}) != 0) return;")
+                    with w.block(f"if (k % t.packet{which} == 0 && !({stays}))"):
                         w(
                             f"if ({lower}.part != 0) Finish{which}();",
                             f"++{lower}.used;",
@@ -298,8 +317,8 @@ class _Kernel:
                     with w.block(f"else if ({lower}.part != 0)"):
                         w(f"Copy{which}();")
             with w.block(f"__aicore__ inline void Leave{which}(int32_t i, int32_t k)"):
-                w("const bool last = k + baseK >= t.k;")
-                w(f"if ((last && !Stays{which}(i + 1)) || (!last && (k + baseK) % packet{which} == 0))")
+                w("const bool last = k + t.baseK >= t.k;")
+                w(f"if ((last && !Stays{which}(i + 1)) || (!last && (k + t.baseK) % t.packet{which} == 0))")
                 w(f"    SetFlag<HardEvent::MTE1_MTE2>({used});")
         w("")
 
@@ -323,8 +342,8 @@ class _Kernel:
         at = f"tile.matrix * t.{lower}Batch"
         first, count = "0", rows
         if parts > 1:
-            first, count = "first", f"({lower}.part + 1) * {rows} / parts{which} - first"
-            w(f"const int32_t first = {lower}.part * {rows} / parts{which};")
+            first, count = "first", f"({lower}.part + 1) * {rows} / t.parts{which} - first"
+            w(f"const int32_t first = {lower}.part * {rows} / t.parts{which};")
         if transposed:
             row = f"{lower}.k + {first}" if parts > 1 else f"{lower}.k"
             column = f"tile.{start}"
@@ -371,7 +390,6 @@ class _Kernel:
                 w("return;")
             w("DataCopy(to, from, nz);")
         if c.bias:
-            row = self._bias_row()
             first = 2 * self.t.l1_buffers
             with w.block("__aicore__ inline void CopyBias(int32_t i)"):
                 w(
@@ -387,7 +405,7 @@ class _Kernel:
                     "nz.dstNzC0Stride = 1;",
                     "nz.dstNzNStride = 1;",
                     "nz.dstNzMatrixStride = 0;",
-                    f"DataCopy(biasRows.Get<{CTYPES[c.bias]}>()[buffer * {row}],",
+                    f"DataCopy(biasRows.Get<{CTYPES[c.bias]}>()[buffer * biasRow],",
                     "         biasGlobal[tile.matrix * t.biasBatch + tile.n0], nz);",
                     "SetFlag<HardEvent::MTE2_MTE1>(id);",
                 )
@@ -399,7 +417,7 @@ class _Kernel:
                     "DataCopyParams line;",
                     "line.blockCount = 1;",
                     "line.blockLen = CeilDiv(tile.n * 4, 64);",
-                    f"DataCopy(biasTable.Get<{self.sums}>(), biasRows.Get<{CTYPES[c.bias]}>()[buffer * {row}], line);",
+                    f"DataCopy(biasTable.Get<{self.sums}>(), biasRows.Get<{CTYPES[c.bias]}>()[buffer * biasRow], line);",
                     "SetFlag<HardEvent::MTE1_MTE2>(id);",
                 )
         w("")
@@ -449,24 +467,17 @@ class _Kernel:
                 )
         with w.block("__aicore__ inline void LoadB" + signature.format(extent="n")):
             if c.transpose_b:
-                fractals = self.t.base_k // c.block * (-(-self.t.base_n // 16))
                 w(
-                    "// As it lies there: fractal by fractal.",
+                    "// As it lies there: fractal by fractal, all at once where the field holds their number.",
+                    "const int32_t rows = height / 16, blocks = CeilDiv(k, block);",
+                    "const int32_t times = rows * blocks > 255 ? blocks : 1;",
                     "LoadData2DParams load;",
                     "load.srcStride = 1;",
                     "load.ifTranspose = false;",
+                    "load.repeatTimes = rows * blocks / times;",
+                    "for (int32_t i = 0; i < times; ++i)",
+                    "    LoadData(to[i * height * block], from[(k0 + i * block) * height], load);",
                 )
-                if fractals <= 255:
-                    w(
-                        "load.repeatTimes = CeilDiv(k, block) * (height / 16);",
-                        "LoadData(to, from[k0 * height], load);",
-                    )
-                else:
-                    w(
-                        "load.repeatTimes = height / 16;",
-                        "for (int32_t i = 0; i < CeilDiv(k, block); ++i)",
-                        "    LoadData(to[i * height * block], from[(k0 + i * block) * height], load);",
-                    )
             elif c.dtype != "int8":
                 self._load_3d("height", "CeilTo(n, block)", "k0", "CeilTo(k, unitK)", True)
                 w("LoadData(to, from, load);")
@@ -486,18 +497,18 @@ class _Kernel:
         w, c, o, element = self.write, self.c, self.o, self.element
         with w.block("__aicore__ inline void Step(int32_t i, const Tile& tile, int32_t k)"):
             w("EnterA(i, k);", "EnterB(i, k);")
-            w("const int32_t side = steps++ % buffersL0, size = Min(baseK, t.k - k);")
-            w(f"const LocalTensor<{element}> aStep = aSteps.Get<{element}>()[side * baseM * baseK];")
-            w(f"const LocalTensor<{element}> bStep = bSteps.Get<{element}>()[side * baseN * baseK];")
+            w("const int32_t side = steps++ % buffersL0, size = Min(t.baseK, t.k - k);")
+            w(f"const LocalTensor<{element}> aStep = aSteps.Get<{element}>()[side * t.baseM * t.baseK];")
+            w(f"const LocalTensor<{element}> bStep = bSteps.Get<{element}>()[side * t.baseN * t.baseK];")
             w("WaitFlag<HardEvent::M_MTE1>(4 + side);")
             for which, extent, transposed in (("A", "m", c.transpose_a), ("B", "n", not c.transpose_b)):
                 lower = which.lower()
-                left = f"Min(packet{which}, t.k - k / packet{which} * packet{which})"
+                left = f"Min(t.packet{which}, t.k - k / t.packet{which} * t.packet{which})"
                 height = (
                     f"CeilTo({left}, unitK)" if transposed else f"CeilTo(tile.{extent}, unit{extent.upper()})"
                 )
                 packet = f"{lower}Packets.Get<{element}>()[({lower}.used - 1) % buffersL1 * size{which}]"
-                w(f"Load{which}({lower}Step, {packet}, k % packet{which}, {height}, tile.{extent}, size);")
+                w(f"Load{which}({lower}Step, {packet}, k % t.packet{which}, {height}, tile.{extent}, size);")
             w("LeaveA(i, k);", "LeaveB(i, k);")
             w("SetFlag<HardEvent::MTE1_M>(side);", "WaitFlag<HardEvent::MTE1_M>(side);")
             w("MmadParams mmad;")
@@ -508,9 +519,9 @@ class _Kernel:
                 w("mmad.kDirectionAlign = true;")
             w("mmad.cmatrixInitVal = k == 0;")
             if o.unit_flag:
-                w("mmad.unitFlag = k + baseK >= t.k ? 3 : 2;")
+                w("mmad.unitFlag = k + t.baseK >= t.k ? 3 : 2;")
             w(
-                f"const LocalTensor<{self.sums}> sums = results.Get<{self.sums}>()[i % buffersL0C * baseM * baseN];"
+                f"const LocalTensor<{self.sums}> sums = results.Get<{self.sums}>()[i % buffersL0C * t.baseM * t.baseN];"
             )
             if c.bias:
                 with w.block("if (k == 0)"):
@@ -545,7 +556,7 @@ class _Kernel:
             w(
                 f"Fixpipe<{self.result}, {self.sums}, CFG_ROW_MAJOR>(",
                 "    cGlobal[tile.matrix * t.cBatch + static_cast<int64_t>(tile.m0) * t.cPitch + tile.n0],",
-                f"    results.Get<{self.sums}>()[i % buffersL0C * baseM * baseN], out);",
+                f"    results.Get<{self.sums}>()[i % buffersL0C * t.baseM * t.baseN], out);",
             )
             if not o.unit_flag:
                 w("SetFlag<HardEvent::FIX_M>(i % buffersL0C);")
@@ -561,6 +572,7 @@ class _Kernel:
             w(f"GlobalTensor<{CTYPES[c.bias]}> biasGlobal;")
             w("TBuf<TPosition::C1> biasRows;", "TBuf<TPosition::C2> biasTable;")
         w("int64_t firstMatrix = 0;", "int32_t mCore = 0, nCore = 0, tiles = 0, steps = 0;")
+        w("int32_t sizeA = 0, sizeB = 0;  // elements of a packet's buffer")
         w("Packets a{0, 0, 0, 0, 0}, b{0, 0, 0, 0, 0};")
 
 

@@ -22,6 +22,8 @@ from .cube_problem import SIZES, Contraction, CubeOptions
 
 Numbers = NDArray[np.float64]
 
+BIAS_ROW = 256  # elements of float32 or int32 that the bias table holds
+
 
 @dataclass(frozen=True, slots=True)
 class Shares:
@@ -34,6 +36,8 @@ class Shares:
         Parts of the columns that the cores work through one after another, so that what they read stays in L2.
     m_tiles, n_tiles : int
         Tiles of a core in a round.
+    unit_m, unit_n : int
+        Tiles start at multiples of these: fractals, or lines of memory.
     """
 
     batch_cores: int
@@ -42,6 +46,8 @@ class Shares:
     rounds: int
     m_tiles: int
     n_tiles: int
+    unit_m: int
+    unit_n: int
 
     @property
     def cores(self) -> int:
@@ -68,8 +74,6 @@ class CubeTiling:
         Rows and columns of a tile of C, and what is multiplied at a time along k.
     step_ka, step_kb : int
         Steps along k in one copy of A and of B into L1.
-    share_m, share_n : int
-        Tiles start at multiples of these.
     l1_buffers, l0_buffers, l0c_buffers : int
     bypass_a, bypass_b : bool
         Whether the operand is read once and goes past L2.
@@ -86,13 +90,9 @@ class CubeTiling:
     base_k: int
     step_ka: int
     step_kb: int
-    share_m: int
-    share_n: int
     l1_buffers: int
     l0_buffers: int
     l0c_buffers: int
-    size_a: int
-    size_b: int
     bypass_a: bool
     bypass_b: bool
     shares: Shares
@@ -198,14 +198,14 @@ def tile_fits(c: Contraction, chip: Chip, options: CubeOptions, m: int, n: int, 
         l0 * m * k * c.size <= chip.capacity.l0a
         and l0 * n * k * c.size <= chip.capacity.l0b
         and l0c * m * n * 4 <= chip.capacity.l0c
-        and (not c.bias or n * 4 <= (chip.capacity.bias_table or 1024))
+        and (not c.bias or n <= BIAS_ROW)
     )
 
 
 def l1_bytes(c: Contraction, options: CubeOptions, m: int, n: int, k: int, step_ka: int, step_kb: int) -> int:
     """Bytes of the packets in L1."""
     l1 = buffers(options)[0]
-    bias = _up(n, 16) * SIZES[c.bias] if c.bias else 0
+    bias = BIAS_ROW * SIZES[c.bias] if c.bias else 0
     return l1 * ((m * step_ka + n * step_kb) * k * c.size + bias)
 
 
@@ -286,15 +286,27 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice
     deep_b = np.minimum(x.k * x.step_kb, c.k)
     if c.transpose_a:
         a_start = _starts(c, a_pitch, x.share_m, rates.line)
-        a_read = c.k * x.m_tiles * _lines_of_share(c.m, x.share_m, x.m_cores * x.m_tiles, size, a_start, rates.line)
+        a_read = (
+            c.k
+            * x.m_tiles
+            * _lines_of_share(c.m, x.share_m, x.m_cores * x.m_tiles, size, a_start, rates.line)
+        )
         a_pieces = c.k * x.m_tiles
     else:
         depth_a = c.k / packets_a
-        a_read = rows * packets_a * _lines(depth_a * size, _starts(c, a_pitch, x.k * x.step_ka, rates.line), rates.line)
+        a_read = (
+            rows
+            * packets_a
+            * _lines(depth_a * size, _starts(c, a_pitch, x.k * x.step_ka, rates.line), rates.line)
+        )
         a_pieces = rows * packets_a
     if c.transpose_b:
         depth_b = c.k / packets_b
-        b_read = columns * packets_b * _lines(depth_b * size, _starts(c, b_pitch, x.k * x.step_kb, rates.line), rates.line)
+        b_read = (
+            columns
+            * packets_b
+            * _lines(depth_b * size, _starts(c, b_pitch, x.k * x.step_kb, rates.line), rates.line)
+        )
         b_pieces = columns * packets_b
     else:
         b_start = _starts(c, b_pitch, x.share_n, rates.line)
@@ -358,48 +370,30 @@ def _grids(cores: int, batch: int) -> NDArray[np.int64]:
     return np.array(rows, np.int64)
 
 
-def _tiles_of(extent: int, unit: int, parts: NDArray[np.int64], base: Any) -> NDArray[np.int64]:
-    """Tiles of each of `parts` even parts of an extent, none above `base`; 0 where there are more parts than units."""
-    units = -(-extent // unit)
-    count = np.maximum(1, -(-(-(-units // parts)) // (base // unit)))
-    return np.where(parts * count <= units, count, np.where(parts <= units, np.maximum(units // parts, 1), 0))
-
-
-def share(c: Contraction, chip: Chip, options: CubeOptions, tiling: CubeTiling) -> tuple[Shares, dict[str, float]]:
-    """How the cores best share out a product in tiles no larger than the tiling's."""
-    rates = CubeRates.of(chip, c.dtype)
-    grids = _grids(chip.cube_cores, c.batch)
-    rounds = rounds_of(c, chip, options)
-    b, m, n = grids.T
-    units = -(-c.n // tiling.share_n)
-    rounds = min(rounds, units)
-    m_tiles = _tiles_of(c.m, tiling.share_m, m, tiling.base_m)
-    n_tiles = _tiles_of(c.n, tiling.share_n, n * rounds, tiling.base_n)
-    good = (m_tiles > 0) & (n_tiles > 0)
-    good &= -(-(-(-c.m // tiling.share_m)) // (m * np.maximum(m_tiles, 1))) * tiling.share_m <= tiling.base_m
-    good &= -(-units // (n * rounds * np.maximum(n_tiles, 1))) * tiling.share_n <= tiling.base_n
-    grids, m_tiles, n_tiles = grids[good], m_tiles[good], n_tiles[good]
-    if len(grids) == 0:  # rounds that do not divide well: one
-        return share(c, chip, replace(options, l2_blocking=False), tiling)
-    b, m, n = grids.T
-    choice = _Choice(
-        tiling.base_m, tiling.base_n, tiling.base_k, tiling.step_ka, tiling.step_kb, b, m, n, rounds, m_tiles, n_tiles,
-        tiling.share_m, tiling.share_n,
-    )  # fmt: skip
-    times = predicted(c, rates, options, choice)
-    best = int(np.argmin(times["total"]))
-    shares = Shares(int(b[best]), int(m[best]), int(n[best]), rounds, int(m_tiles[best]), int(n_tiles[best]))
-    return shares, {
-        pipe: float(np.broadcast_to(value, len(grids))[best] / rates.cycles_per_us) for pipe, value in times.items()
-    }
-
-
 # --- the search ---------------------------------------------------------------------------------------------
 
 
 def solve(c: Contraction, chip: Chip, options: CubeOptions | None = None) -> CubeTiling:
     """The tiling of the least predicted time."""
-    options = options or CubeOptions()
+    return _solve(replace(c, names=("", "", "", "")), chip.name, _Known(chip), options or CubeOptions())
+
+
+class _Known:
+    """A chip, for a cache that tells chips apart by their names alone."""
+
+    def __init__(self, chip: Chip) -> None:
+        self.chip = chip
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Known) and (self.chip is other.chip or self.chip == other.chip)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.lru_cache(maxsize=1024)
+def _solve(c: Contraction, _: str, known: _Known, options: CubeOptions) -> CubeTiling:
+    chip = known.chip
     best: tuple[float, CubeTiling] | None = None
     for share_m in _share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0]):
         for share_n in _share_units(c, not c.transpose_b, c.column_unit, c.n, c.pitches()[1]):
@@ -407,15 +401,26 @@ def solve(c: Contraction, chip: Chip, options: CubeOptions | None = None) -> Cub
             if found is not None:
                 best = found
     assert best is not None
-    tiling = best[1]
-    shares, times = share(c, chip, options, tiling)
-    return replace(tiling, shares=shares, times=times, binding=_binding(c, chip, options, tiling))
+    t = best[1]
+    s = t.shares
+    rates = CubeRates.of(chip, c.dtype)
+    choice = _Choice(
+        t.base_m, t.base_n, t.base_k, t.step_ka, t.step_kb, s.batch_cores, s.m_cores, s.n_cores, s.rounds, s.m_tiles,
+        s.n_tiles, s.unit_m, s.unit_n,
+    )  # fmt: skip
+    times = {
+        pipe: float(cycles) / rates.cycles_per_us
+        for pipe, cycles in predicted(c, rates, options, choice).items()
+    }
+    return replace(t, times=times, binding=_binding(c, chip, options, t))
 
 
-def _share_units(c: Contraction, contiguous: bool, unit: int, extent: int, pitch: int) -> list[int]:
+def _share_units(
+    c: Contraction, contiguous: bool, unit: int, extent: int, pitch: int, base: int = 2**31
+) -> list[int]:
     """What tiles may start at multiples of: fractals, and lines of memory where rows begin with one."""
     line = 512 // c.size
-    if contiguous and pitch % line == 0 and extent > line:
+    if contiguous and pitch % line == 0 and extent > line <= base:
         return [line, unit]
     return [unit]
 
@@ -447,7 +452,9 @@ def _axis(extent: int, unit: int, parts: int, limit: int) -> NDArray[np.int64]:
     return np.stack([counts[keep], sizes[keep]], axis=1)
 
 
-def candidates(c: Contraction, chip: Chip, options: CubeOptions, share_m: int, share_n: int, rounds: int) -> _Tiles:
+def candidates(
+    c: Contraction, chip: Chip, options: CubeOptions, share_m: int, share_n: int, rounds: int
+) -> _Tiles:
     """All ways to share out a product whose tiles fit L0 and L0C."""
     _, l0, l0c = buffers(options)
     room = chip.capacity.l0c // (4 * l0c)
@@ -455,7 +462,7 @@ def candidates(c: Contraction, chip: Chip, options: CubeOptions, share_m: int, s
     limit_m = min(room // 16, chip.capacity.l0a // least)
     limit_n = min(room // 16, chip.capacity.l0b // least)
     if c.bias:
-        limit_n = min(limit_n, (chip.capacity.bias_table or 1024) // 4)
+        limit_n = min(limit_n, BIAS_ROW)
     cores = chip.cube_cores
     axis_m = _axes(c.m, share_m, cores, 1, limit_m)
     axis_n = _axes(c.n, share_n, cores, rounds, limit_n)
@@ -490,7 +497,11 @@ def _search(
         return None
     l1, l0, l0c = buffers(options)
     unit, size = c.depth_unit, c.size
-    deepest = np.minimum(chip.capacity.l0a // (l0 * size * t.m), chip.capacity.l0b // (l0 * size * t.n)) // unit * unit
+    deepest = (
+        np.minimum(chip.capacity.l0a // (l0 * size * t.m), chip.capacity.l0b // (l0 * size * t.n))
+        // unit
+        * unit
+    )
     deepest = np.minimum(deepest, _up(c.k, unit))
     room = chip.capacity.l1 // (l1 * size)
     # A first bound, of the arithmetic and the bytes alone, leaves few for the better one.
@@ -515,7 +526,11 @@ def _search(
                 share_m, share_n),
     )  # fmt: skip
     rate = np.minimum(rates.read, rates.l2 / (t.batch_cores * t.m_cores * t.n_cores))
-    saved = (t.m * (np.minimum(most_a * deepest, c.k) - unit) + t.n * (np.minimum(most_b * deepest, c.k) - unit)) * size / rate
+    saved = (
+        (t.m * (np.minimum(most_a * deepest, c.k) - unit) + t.n * (np.minimum(most_b * deepest, c.k) - unit))
+        * size
+        / rate
+    )
     bound = ideal["total"] - np.maximum(saved, 0)
     for i in np.argsort(bound, kind="stable"):
         if bound[i] >= least:
@@ -527,7 +542,14 @@ def _search(
 
 
 def _rough(
-    c: Contraction, chip: Chip, rates: CubeRates, options: CubeOptions, t: _Tiles, rounds: int, share_m: int, share_n: int
+    c: Contraction,
+    chip: Chip,
+    rates: CubeRates,
+    options: CubeOptions,
+    t: _Tiles,
+    rounds: int,
+    share_m: int,
+    share_n: int,
 ) -> Numbers:
     """A bound from below: what the multiplications and the bytes of a core take at least."""
     cm, cn, ck = rates.cube
@@ -537,7 +559,9 @@ def _rough(
     work = times * np.ceil(rows / cm) * np.ceil(columns / cn) * np.ceil(c.k / ck)
     copies_a = np.where(c.k * t.m * c.size * buffers(options)[0] <= chip.capacity.l1, 1, t.n_tiles)
     copies_b = np.where(c.k * t.n * c.size * buffers(options)[0] <= chip.capacity.l1, 1, t.m_tiles)
-    missed = times * c.k * c.size * (rows / t.n_cores + columns / t.m_cores) * (1 / rates.missing - 1 / rates.read)
+    missed = (
+        times * c.k * c.size * (rows / t.n_cores + columns / t.m_cores) * (1 / rates.missing - 1 / rates.read)
+    )
     moved = times * c.k * c.size * (rows * copies_a + columns * copies_b) / rates.read + missed
     # Pieces: a row of a matrix for each step along k, or the rows of a tile as often as L1 makes a packet end.
     room = chip.capacity.l1 / c.size / buffers(options)[0]
@@ -545,9 +569,15 @@ def _rough(
     b_pieces = c.k if not c.transpose_b else np.maximum(t.n, t.n * t.n * (c.k / room))
     crossed: Any = 0.0
     if c.transpose_b and not c.transpose_a:  # both share L1
-        crossed = np.where((copies_a == t.n_tiles) & (copies_b == t.m_tiles), 2 * t.m * t.n * (c.k / room), 0.0)
-        crossed = np.where(c.k * np.minimum(t.m, t.n) * c.size * buffers(options)[0] > chip.capacity.l1, crossed, 0.0)
-    pieces = times * (t.m_tiles * copies_a * a_pieces + t.n_tiles * copies_b * b_pieces + t.m_tiles * t.n_tiles * crossed)
+        crossed = np.where(
+            (copies_a == t.n_tiles) & (copies_b == t.m_tiles), 2 * t.m * t.n * (c.k / room), 0.0
+        )
+        crossed = np.where(
+            c.k * np.minimum(t.m, t.n) * c.size * buffers(options)[0] > chip.capacity.l1, crossed, 0.0
+        )
+    pieces = times * (
+        t.m_tiles * copies_a * a_pieces + t.n_tiles * copies_b * b_pieces + t.m_tiles * t.n_tiles * crossed
+    )
     moved = moved + pieces * rates.copy_piece
     return rates.launch + rates.launch_core * t.batch_cores * t.m_cores * t.n_cores + np.maximum(work, moved)
 
@@ -568,12 +598,13 @@ def _best_depth(
     times = predicted(c, rates, options, choice)["total"]
     j = int(np.argmin(times))
     shares = Shares(
-        int(t.batch_cores[i]), int(t.m_cores[i]), int(t.n_cores[i]), rounds, int(t.m_tiles[i]), int(t.n_tiles[i])
-    )
+        int(t.batch_cores[i]), int(t.m_cores[i]), int(t.n_cores[i]), rounds, int(t.m_tiles[i]), int(t.n_tiles[i]),
+        share_m, share_n,
+    )  # fmt: skip
     l1, l0, l0c = buffers(options)
     return float(times[j]), CubeTiling(
-        m, n, int(k[j]), int(step_ka[j]), int(step_kb[j]), share_m, share_n, l1, l0, l0c,
-        m * int(k[j] * step_ka[j]), n * int(k[j] * step_kb[j]), False, False, shares, {}, "",
+        m, n, int(k[j]), int(step_ka[j]), int(step_kb[j]), l1, l0, l0c,
+        False, False, shares, {}, "",
     )  # fmt: skip
 
 
@@ -589,7 +620,7 @@ def depths(
             if l1_bytes(c, options, m, n, k, 1, 1) <= chip.capacity.l1:
                 found.append((k, 1, 1))
             continue
-        left = chip.capacity.l1 // buffers(options)[0] - (_up(n, 16) * SIZES[c.bias] if c.bias else 0)
+        left = chip.capacity.l1 // buffers(options)[0] - (BIAS_ROW * SIZES[c.bias] if c.bias else 0)
         for step_ka in range(1, steps + 1):
             rest = left - m * k * c.size * step_ka
             most = min(rest // (n * k * c.size), steps)
@@ -606,7 +637,10 @@ def _binding(c: Contraction, chip: Chip, options: CubeOptions, t: CubeTiling) ->
     """Which capacity the next larger size would pass."""
     _, l0, l0c = buffers(options)
     ends = []
-    if l0c * (t.base_m + 16) * t.base_n * 4 > chip.capacity.l0c or l0c * t.base_m * (t.base_n + 16) * 4 > chip.capacity.l0c:
+    if (
+        l0c * (t.base_m + 16) * t.base_n * 4 > chip.capacity.l0c
+        or l0c * t.base_m * (t.base_n + 16) * 4 > chip.capacity.l0c
+    ):
         ends.append("L0C ends the tile")
     if l0 * max(t.base_m, t.base_n) * (t.base_k + c.depth_unit) * c.size > chip.capacity.l0a:
         ends.append("L0A and L0B end the step")

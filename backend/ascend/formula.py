@@ -140,7 +140,7 @@ class Vector:
         signed = self.value.dtype
         unsigned = _UNSIGNED[signed]
         if isinstance(count, Scalar):
-            count = Scalar(unsigned, count.value)
+            count = Scalar(unsigned, f"static_cast<uint{unsigned[1:]}_t>({count.value})")
         return self.view(unsigned)._scalar(op, count).view(signed)
 
     def head(self, count: int) -> Vector:

@@ -112,18 +112,18 @@ def shift(b: Builder, op: str, x: Source, y: Source, dtype: Dtype) -> Vector:
 def _shift_by_number(op: str, u: Vector, y: Scalar, dtype: Dtype) -> Vector:
     bits = 8 * dtype.itemsize
     lane = u.dtype
-    arithmetic_right = op == "shift_right" and dtype.kind == "i"
-    most = bits - 1 if arithmetic_right else bits
+    signed = op == "shift_right" and dtype.kind == "i"
+    most = bits - 1 if signed else bits
     if isinstance(y.value, str):
         text = f"static_cast<uint32_t>({y.value}) < {bits}u ? {y.value} : {most}"
-        count: int | Scalar = Scalar(lane, f"static_cast<int{lane[1:]}_t>({text})")
+        count: int | Scalar = Scalar(lane, f"static_cast<int{lane[1:]}_t>({text})" if signed else text)
     else:
         count = int(y.value) if 0 <= y.value < bits else most
         if not count:
             return u
     if op == "shift_left":
         return wrapped(u << count, dtype)
-    return u >> count if arithmetic_right else u.logical_right(count)
+    return u >> count if signed else u.logical_right(count)
 
 
 def _power_of_two(count: Vector, sign: int) -> Vector:

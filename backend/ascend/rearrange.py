@@ -101,7 +101,7 @@ class Rearranging:
     def _window(self, b: Builder, stage: Stage, dtype: Dtype, way: Way) -> Value:
         tile = self.shared.get(way.leader)
         if tile is None:
-            room = Room(1, 0, way.reach, f"Align((rows + {way.reach}) * pitch, 128)")
+            room = Room(1, 0, way.reach, f"Align(n + {way.reach} * pitch, 128)")
             tile = b.value(MEMORY[dtype.name], Form.STAGED, self._name(way.leader), room)
             stage.loads.append(Transfer(way.leader, tile, way))
             if dtype.kind != "b":  # bits have no rows that begin with a block

@@ -153,6 +153,7 @@ class Source:
         self.instruction = InstructionWriter(self.write, buffers, self.tensor, self.used)
         self.transfer = transfers.TransferWriter(self)
         granule = 32 // min((BYTES[v.dtype] for v in self.copied), default=4)
+        self.height_granule = max(16, granule)
         self.pitch_granule = max(self._fold_granule(), granule)
 
     def _fold_granule(self) -> int:
@@ -515,7 +516,7 @@ class Source:
         if Form.COLUMN in forms:
             lines.append("const uint32_t nr = Align(rows, 128);")
         if any(i.op == "Turn" for s in self.stages.stages for i in s.instrs()):
-            lines.append(f"const uint32_t height = Align(rows, {self.pitch_granule});  // of turned tiles")
+            lines.append(f"const uint32_t height = Align(rows, {self.height_granule});  // of turned tiles")
         self.write(*lines)
 
     def _stage(self, number: int, stage: Stage) -> None:
@@ -747,7 +748,8 @@ def write(
                 return -(-lanes // source.pitch_granule) * source.pitch_granule <= min(
                     tuning.lanes, tuning.points
                 )
-            return bound.extents[stages.plane.row] <= tuning.rows
+            rows = bound.extents[stages.plane.row]
+            return rows <= tuning.rows and rows * source.pitch_granule <= tuning.points
         return True
 
     return Generated(

@@ -103,6 +103,8 @@ BUCKET = 1.2
 # A core has work of its own where it has so many lanes; less than so many points are not worth meeting for.
 SPLIT_LANES = 1024
 SPLIT_POINTS = 1 << 18
+# Where all rows lie in a tile, it has so many lanes at least.
+WHOLE_LANES = 128
 # Results that a core contributes to at a time.
 MOST_PARTS = 2048
 # Operands together at least so large are not found in the L2 again, or push others out.
@@ -172,6 +174,13 @@ def _tuned(
     found = auto_tiling(problem, chip)
     capacity = found.capacity
     points, rows, lanes = capacity.points, capacity.rows, capacity.lanes
+    least = lanes if problem.whole_lanes else problem.lane_granule
+    if whole and plane.reduces_rows:
+        rows = ceil(binding.extents[plane.row] * BUCKET)
+        # Narrower tiles are copied in pieces so small that going over the rows twice is faster.
+        least = rows * min(WHOLE_LANES, -(-binding.extents[plane.lane] // 16) * 16)
+        if points < least:
+            raise BackendError(f"[tile] expected whole columns in a tile, given {rows} rows")
     if split and not plane.reduces_lanes:
         lanes = max(lanes, min(WIDE_LANES, ceil(binding.extents[plane.lane] * BUCKET)))
     if split:  # partial results of a few cores fit beside each other
@@ -184,13 +193,12 @@ def _tuned(
             place(buffers.requests((points, rows, lanes), found.buffers, options.reuse), room)
             break
         except BackendError:
-            least = lanes if problem.whole_lanes else problem.lane_granule
             points = int(points * 0.95) // problem.lane_granule * problem.lane_granule
-            rows = max(1, min(rows, points // max(1, min(lanes, problem.lane_granule))))
+            if not (whole and plane.reduces_rows):
+                rows = max(1, min(rows, points // max(1, min(lanes, problem.lane_granule))))
             if not problem.whole_lanes:
                 lanes = min(lanes, points)
-            whole_rows = whole and plane.reduces_rows
-            if points < least or (whole_rows and rows < binding.extents[plane.row]):
+            if points < least:
                 raise
     return VectorTuning(
         plane.lane,
@@ -202,7 +210,7 @@ def _tuned(
         rows,
         lanes,
         found.buffers,
-        _bypass(kernel, binding) if options.cache_hint else (),
+        _bypass(kernel, binding, ways) if options.cache_hint else (),
         _grain(problem),
         ways,
         options,
@@ -295,8 +303,8 @@ def _grain(problem: VectorProblem) -> int:
     return max(1, round(points * rates.launch_us_per_core * rates.clock_mhz / cycles))
 
 
-def _bypass(kernel: Kernel, binding: Binding) -> tuple[int, ...]:
-    """Inputs of which each element is read once, where operands are large."""
+def _bypass(kernel: Kernel, binding: Binding, ways: tuple[Way, ...]) -> tuple[int, ...]:
+    """Inputs of which each element is read once, in whole lines, where operands are large."""
     total = 0
     points: dict[int, list[tuple[int, str]]] = {}
     for n, access in enumerate(kernel.accesses):

@@ -14,8 +14,10 @@ from ..ir import Binding, Kernel, Stride
 from .plane import Plane
 from .tile import Form
 
-# Up to so many elements from one to the next, and no more bytes than a block, what lies between is read too.
-MOST_STEP = 8
+# Up to so many elements and bytes from one to the next, what lies between is read too: that takes less time than a
+# piece for each, which costs several cycles and a block of UB. Of bytes that is less worth: they are widened first.
+MOST_STEP = 16
+MOST_STEP_BYTES = 64
 BLOCK = 32
 # A tile is read for several accesses where they are no more rows and lanes apart.
 MOST_ROWS_APART = 15
@@ -92,7 +94,7 @@ def _is_small(stride: int, width: int, stored: bool) -> bool:
     """Whether what lies between elements is copied with them. Of what is stored that would be overwritten."""
     if stored:
         return stride == -1
-    return stride == -1 or (1 < abs(stride) <= MOST_STEP and abs(stride) * width <= BLOCK)
+    return stride == -1 or (1 < abs(stride) <= MOST_STEP and abs(stride) * width <= MOST_STEP_BYTES)
 
 
 def _share(members: list[int], ways: list[Way], binding: Binding, plane: Plane) -> None:

@@ -105,7 +105,7 @@ class Compiler:
         with tempfile.TemporaryDirectory(prefix="pyasc-sim-") as folder:
             Path(folder, name).write_text(source, encoding="utf-8")
             includes: list[str] = []
-            if not options and (precompiled := self._precompiled()):
+            if precompiled := self._precompiled():
                 includes = ["-I", str(precompiled)]
             where = library.path()
             link = ["-Wl,-rpath," + str(where.parent), "-pthread"] if program else ["-shared"]

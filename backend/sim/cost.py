@@ -126,8 +126,9 @@ class Cost:
         ``hbm_read``, ``hbm_write``, ``l2_read``, ``l2_write``: what was moved. ``must_read`` and
         ``must_write``: what the kernel reads and writes if each byte moves once.
     least_us : mapping from what bounds to float
-        The least time of each: the bytes that must move at the bandwidth of HBM and of L2, the cube's and the
-        vector unit's work spread evenly over all cores, and the launch.
+        The least time of each: the bytes that must move at the bandwidth of HBM, of L2 and of the fabric (the
+        way through the chip of reads from HBM and of writes), the cube's and the vector unit's work spread
+        evenly over all cores, and the launch.
     bound_us : float
         The launch and the longest of the others: no schedule of these instructions is faster.
     bound : str
@@ -307,12 +308,16 @@ def _cost(
         # What L2 kept from the launch before need not come from HBM.
         "HBM bandwidth": min(must, totals.hbm_read + totals.hbm_write) / chip.timing["hbm_bandwidth"] * 1e6,
         "L2 bandwidth": must / chip.timing["l2_bandwidth"] * 1e6,
+        "fabric": (min(totals.must_read, totals.hbm_read) + totals.must_write)
+        / chip.timing["fabric_bandwidth"]
+        * 1e6,
         **_least_compute(log, chip, records),
         "launch": launch_us,
     }
     shared = {
         "HBM bandwidth": (totals.hbm_read + totals.hbm_write) / chip.timing["hbm_bandwidth"] * 1e6,
         "L2 bandwidth": totals.l2_read / chip.timing["l2_bandwidth"] * 1e6,
+        "fabric": (totals.hbm_read + totals.l2_write) / chip.timing["fabric_bandwidth"] * 1e6,
     }
     bound = _bound(time_us, launch_us, shared, utilisation)
     caption = f"{log.kernel} on {chip.name}: {_us(time_us)} µs, bound by {bound}"

@@ -76,7 +76,14 @@ def check(
     if c.relu:
         expected = np.maximum(expected, 0)
     sizes = CubeSizes(
-        m, n, k, batch, a_shape[1] + padding[0], b_shape[1] + padding[1], n + padding[2], b_stride=0 if shared_b else None
+        m,
+        n,
+        k,
+        batch,
+        a_shape[1] + padding[0],
+        b_shape[1] + padding[1],
+        n + padding[2],
+        b_stride=0 if shared_b else None,
     )
     assert made.fits(sizes)
     blocks, tiling, workspace = made.bind(sizes)

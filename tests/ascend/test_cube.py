@@ -20,7 +20,9 @@ LAYOUTS = list(itertools.product((False, True), (False, True)))
 DTYPES = [("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float32"), ("int8", "int32")]
 
 
-def contraction(dtype: str, out: str, layout: tuple[bool, bool], m: int = 100, n: int = 100, k: int = 100) -> Contraction:
+def contraction(
+    dtype: str, out: str, layout: tuple[bool, bool], m: int = 100, n: int = 100, k: int = 100
+) -> Contraction:
     return Contraction(m, n, k, dtype=dtype, out=out, transpose_a=layout[0], transpose_b=layout[1])
 
 
@@ -116,11 +118,17 @@ def test_rounds_over_the_columns() -> None:
 def test_no_two_tiles_overlap_and_all_are_covered() -> None:
     """The shares of the struct, worked out as the kernel does: every element of C in one tile, none above the base."""
     made, _ = kernel(contraction("float16", "float32", (False, True), 2048, 2048, 2048))
-    for sizes in [CubeSizes(2048, 2048, 2048), CubeSizes(1777, 2345, 100), CubeSizes(1, 16, 1), CubeSizes(2049, 1, 7)]:
-        shares, tiling = made.shares(sizes), made.tiling
+    for sizes in [
+        CubeSizes(2048, 2048, 2048),
+        CubeSizes(1777, 2345, 100),
+        CubeSizes(1, 16, 1),
+        CubeSizes(2049, 1, 7),
+    ]:
+        tiling = made.tiling_of(sizes)
+        shares = tiling.shares
         for extent, unit, base, parts in (
-            (sizes.m, tiling.share_m, tiling.base_m, shares.rows),
-            (sizes.n, tiling.share_n, tiling.base_n, shares.columns),
+            (sizes.m, shares.unit_m, tiling.base_m, shares.rows),
+            (sizes.n, shares.unit_n, tiling.base_n, shares.columns),
         ):
             units = -(-extent // unit)
             edges = [min(j * units // parts * unit, extent) for j in range(parts)] + [extent]
@@ -133,7 +141,9 @@ def test_source_is_stable_and_says_what_it_is() -> None:
     again = generate(Contraction(512, 512, 512, names=("q", "k", "scores", "bias")), CHIP)
     assert made.source == again.source and made.name == again.name
     assert made.source.startswith("// scores = q @ k\n")
-    assert "predicted" in made.source and f"void {made.name}(GM_ADDR q, GM_ADDR k, GM_ADDR scores" in made.source
+    assert (
+        "predicted" in made.source and f"void {made.name}(GM_ADDR q, GM_ADDR k, GM_ADDR scores" in made.source
+    )
 
 
 def test_names_that_are_no_identifiers_or_taken() -> None:

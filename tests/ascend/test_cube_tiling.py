@@ -47,7 +47,9 @@ def exhaustive(c: Contraction, options: CubeOptions) -> float:
         rounds = min(rounds_of(c, SMALL, options), columns)
         grids = [g for g in itertools.product(range(1, 5), repeat=3) if math.prod(g) <= 4 and g[0] <= c.batch]
         for b, m_cores, n_cores in grids:
-            for m_tiles, n_tiles in itertools.product(range(1, rows // m_cores + 1), range(1, columns // (n_cores * rounds) + 1)):
+            for m_tiles, n_tiles in itertools.product(
+                range(1, rows // m_cores + 1), range(1, columns // (n_cores * rounds) + 1)
+            ):
                 m = -(-rows // (m_cores * m_tiles)) * share_m
                 n = -(-columns // (n_cores * rounds * n_tiles)) * share_n
                 if not tile_fits(c, SMALL, options, m, n, c.depth_unit):
@@ -62,7 +64,9 @@ def exhaustive(c: Contraction, options: CubeOptions) -> float:
                             choices.append((k, *steps))
                 if choices:
                     k_, a_, b_ = np.array(choices).T
-                    x = _Choice(m, n, k_, a_, b_, b, m_cores, n_cores, rounds, m_tiles, n_tiles, share_m, share_n)
+                    x = _Choice(
+                        m, n, k_, a_, b_, b, m_cores, n_cores, rounds, m_tiles, n_tiles, share_m, share_n
+                    )
                     best = min(best, float(predicted(c, rates, options, x)["total"].min()))
     return best / rates.cycles_per_us
 
@@ -90,9 +94,13 @@ def test_nothing_better_is_left_out_without_options() -> None:
     )
 
 
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (2048, 2048, 2048), (4000, 3001, 2049), (1, 4096, 4096), (100_000, 16, 16)])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (2048, 2048, 2048), (4000, 3001, 2049), (1, 4096, 4096), (100_000, 16, 16)]
+)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
-@pytest.mark.parametrize("options", [CubeOptions(), CubeOptions.none(), CubeOptions(double_buffer_l0c=True)], ids=str)
+@pytest.mark.parametrize(
+    "options", [CubeOptions(), CubeOptions.none(), CubeOptions(double_buffer_l0c=True)], ids=str
+)
 def test_everything_fits(sizes: tuple[int, int, int], dtype: str, options: CubeOptions) -> None:
     c = Contraction(*sizes, dtype=dtype, out="int32" if dtype == "int8" else "float32")
     t = solve(c, CHIP, options)

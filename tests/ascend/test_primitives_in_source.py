@@ -23,11 +23,14 @@ CHIP = load("910B1")
 
 
 def in_source(
-    ops: list[tuple[str, np.dtype[Any], tuple[Any, ...]]], args: list[Array], number: Any = None
+    ops: list[tuple[str, np.dtype[Any], tuple[Any, ...]]],
+    args: list[Array],
+    number: Any = None,
+    first: bool = False,
 ) -> list[Array]:
     """The results of several primitives of the same operands, from one kernel: (name, result, attrs) each.
 
-    With a number, an argument of the kernel, it is the last operand.
+    A number, an argument of the kernel, is the last operand, or the first.
     """
     n = len(args[0])
     body = [Instr("load", a.dtype, (), (k,)) for k, a in enumerate(args)]
@@ -37,7 +40,8 @@ def in_source(
     outputs = []
     for name, result, attrs in ops:
         arity = 3 if name == "where" else PRIMITIVES[name].arity
-        body.append(Instr(name, result, tuple(range(arity)), attrs))
+        order = tuple(range(arity))
+        body.append(Instr(name, result, order[::-1] if first else order, attrs))
         body.append(Instr("store", result, (len(body) - 1,), (len(operands_),)))
         operands_.append(Operand(f"y{len(outputs)}", result, output=True))
         outputs.append(np.empty(n, result))
@@ -86,16 +90,20 @@ def test_bit_for_bit(dtype: np.dtype[Any], arity: int, ops: list[str]) -> None:
         assert_same(got, meaning(op, *args, dtype=result), *args)
 
 
+@pytest.mark.parametrize(
+    "first", [False, pytest.param(True, marks=pytest.mark.full)], ids=["second", "first"]
+)
 @pytest.mark.parametrize(("dtype", "arity", "ops"), [c for c in cases() if c.values[1] == 2])
-def test_with_an_argument(dtype: np.dtype[Any], arity: int, ops: list[str]) -> None:
-    """The second operand is a scalar argument of the kernel."""
+def test_with_an_argument(dtype: np.dtype[Any], arity: int, ops: list[str], first: bool) -> None:
+    """One operand is a scalar argument of the kernel."""
     x = operands(random_source("argument", dtype.name), [dtype], 2000)
     results = [PRIMITIVES[op].result(dtype, dtype) for op in ops]  # type: ignore[misc]
     small = [0, 1, 3, 40, 250] if dtype.kind == "u" else [0, 1, -3, 40, -100]
     for number in np.array([0, 1] if dtype.kind == "b" else small).astype(dtype):
-        got = in_source([(o, r, ()) for o, r in zip(ops, results, strict=True)], x, number)
+        got = in_source([(o, r, ()) for o, r in zip(ops, results, strict=True)], x, number, first)
+        both = [np.asarray(number), *x] if first else [*x, np.asarray(number)]
         for op, result, values in zip(ops, results, got, strict=True):
-            assert_same(values, meaning(op, *x, np.asarray(number), dtype=result), *x)
+            assert_same(values, meaning(op, *both, dtype=result), *both)
 
 
 @pytest.mark.parametrize(

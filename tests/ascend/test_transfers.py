@@ -13,12 +13,12 @@ from pyasc.backend.ir import Access, Binding, Instr, Kernel, Operand
 Dtype = np.dtype[Any]
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 BY_NAME = {d.name: d for d in DTYPES}
-SIZES = [*range(1, 34), 100, 1000]
-# Rows × lanes: short and long rows, tails of tiles, more rows than a strip has.
-PLANES = [(3, n) for n in (1, 2, 7, 15, 16, 17, 31, 32, 33, 100, 1000)] + [(1, 5), (33, 33), (100, 17), (700, 9)]
+SIZES = [100, *range(1, 34), 1000]
+# Rows × lanes, tuned for the first: short and long rows, tails of tiles, more rows than a strip has.
+PLANES = [(33, 33)] + [(3, n) for n in (1, 2, 7, 15, 16, 17, 31, 32, 33, 100, 1000)] + [(1, 5), (100, 17), (700, 9)]
 
 LINES = {
-    "loads": ([(2,), (3,), (-1,), (-4,), (9,), (-40,)], (1,), ["steps"] * 4 + ["slots"] * 2 + ["rows"]),
+    "loads": ([(2,), (3,), (-1,), (-4,), (40,), (-40,)], (1,), ["steps"] * 4 + ["slots"] * 2 + ["rows"]),
     "reversed": ([(1,), (-2,)], (-1,), ["rows", "steps", "steps"]),
     "apart": ([(8,)], (3,), ["steps", "slots"]),
     "backwards": ([(1,)], (-5,), ["rows", "slots"]),
@@ -62,4 +62,4 @@ def test_planes_of_every_size(
     total = Sum(dtype, inputs, output)
     found = [total(*plane) for plane in PLANES]
     if kinds:
-        assert ways(found[8]) == kinds
+        assert ways(found[0]) == kinds

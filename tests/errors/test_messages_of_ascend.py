@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from mistakes import Mistake, check, label, x
 import pyasc
 from pyasc.backend.ascend import chip
 from pyasc.backend.ascend.alloc import Request, place
+from pyasc.backend.ascend.cube_problem import Contraction
 from pyasc.backend.ascend.tiling import Space, Stream, VectorProblem, auto_tiling
 
 
@@ -69,7 +71,54 @@ TILES = [
     ),
 ]  # fmt: skip
 
-MISTAKES = [*TILES, *BACKENDS, *SOURCES]
+
+def export(function: Any, *examples: Any, **options: Any) -> Any:
+    return pyasc.export(function, *examples, folder=tempfile.mkdtemp(), **options)
+
+
+EXPORTS = [
+    Mistake(TypeError, ("[export]", "function", "int"), lambda: export(3)),
+    Mistake(ValueError, ("[export]", "letters", "'my kernel'"), lambda: export(abs, x(3), name="my kernel")),
+    Mistake(
+        NotImplementedError,
+        ("[export]", "910B1", "sort", "runs on the host"),
+        lambda: export(pyasc.sort, x(3)),
+    ),
+    Mistake(NotImplementedError, ("[export]", "computes"), lambda: export(lambda v: v, x(3), name="same")),
+]
+
+
+def timeline() -> Any:
+    return pyasc.explain(x(300) + 1, backend="sim").kernels[0].cost.timeline
+
+
+TIMELINES = [
+    Mistake(ValueError, ("[timeline]", "(3.0, 1.0)"), lambda: timeline().svg(window=(3.0, 1.0))),
+    Mistake(ValueError, ("[timeline]", ".svg", "'run.png'"), lambda: timeline().save("run.png")),
+    Mistake(ValueError, ("[timeline]", "99"), lambda: timeline().svg(cores=[99])),
+    Mistake(
+        ValueError, ("[cost]", "910B1", "910B4"), lambda: pyasc.cost(lambda v: v + 1, x(300), chip="910B4")
+    ),
+]
+
+
+def product(**changes: Any) -> Any:
+    return Contraction(**{"m": 16, "n": 16, "k": 16} | changes)
+
+
+PRODUCTS = [
+    Mistake(ValueError, ("[matmul]", "m 0"), lambda: product(m=0)),
+    Mistake(ValueError, ("[matmul]", "float64"), lambda: product(dtype="float64")),
+    Mistake(ValueError, ("[matmul]", "float32", "int8"), lambda: product(out="int8")),
+    Mistake(ValueError, ("[matmul]", "bias", "int8"), lambda: product(bias="int8")),
+    Mistake(
+        ValueError,
+        ("[matmul]", "int32 bias", "float32"),
+        lambda: product(dtype="int8", out="int32", bias="float32"),
+    ),
+]
+
+MISTAKES = [*TILES, *BACKENDS, *SOURCES, *EXPORTS, *TIMELINES, *PRODUCTS]
 
 
 @pytest.mark.parametrize("entry", [pytest.param(e, id=label(e)) for e in MISTAKES])

@@ -181,15 +181,16 @@ KERNELS: dict[str, tuple[str, list[int]]] = {
         SetMaskCount();
         out(sim::registers().counter);
         SetVectorMask<float>(5, 3);
-        out(sim::registers().counter);
         out(sim::registers().mask[0]);
         out(sim::registers().mask[1]);
         SetVectorMask<half, MaskMode::NORMAL>(70);
         out(sim::registers().mask[0] == ~0ull);
         out(sim::registers().mask[1]);
         SetVectorMask<half, MaskMode::COUNTER>(300);
-        out(sim::registers().counter);
         out(sim::registers().mask[0]);
+        SetMaskNorm();
+        out(sim::registers().counter);
+        SetMaskCount();
         SetAtomicMax<int32_t>();
         out(sim::registers().atomic == sim::Registers::Atomic::Max);
         out(sim::registers().atomic_dtype == sim::Dtype::I32);
@@ -207,7 +208,7 @@ KERNELS: dict[str, tuple[str, list[int]]] = {
         out(sim::registers().counter);
         out(sim::registers().mask[1] == ~0ull);
         """,
-        [0, 1, 0, 3, 5, 1, 63, 1, 300, 1, 1, 2, 9, 0, 8, 1, 0, 1],
+        [0, 1, 3, 5, 1, 63, 300, 0, 1, 1, 2, 9, 0, 8, 1, 0, 1],
     ),
     "scalar_functions": (
         """

@@ -22,12 +22,8 @@ class Ranges {
   public:
     Ranges(Instruction& instruction, const Local& tensor, const char* role, int64_t bytes)
         : instruction_(instruction), tensor_(tensor), role_(role), bytes_(bytes) {}
-    ~Ranges() { flush(); }
-    Ranges(const Ranges&) = delete;
-    Ranges& operator=(const Ranges&) = delete;
-
     void add(int64_t offset) {
-        if (offset == end_) {
+        if (end_ >= 0 && offset == end_) {
             end_ += bytes_;
             return;
         }
@@ -37,12 +33,13 @@ class Ranges {
         end_ = offset + bytes_;
     }
 
-  private:
+    // Tells what is left; not a destructor's work, for it may find something.
     void flush() {
         if (end_ > first_) instruction_.reads(tensor_, first_, static_cast<uint64_t>(end_ - first_), 1, 0, role_);
         first_ = end_ = -1;
     }
 
+  private:
     Instruction& instruction_;
     const Local& tensor_;
     const char* role_;
@@ -81,6 +78,7 @@ void gather(const Call& call, const Local& dst, const Local& src, const Local& o
                 ranges.add(static_cast<int64_t>(at));
             }
         });
+        ranges.flush();
     }
     if (extent.nothing() || !launch(instruction, extent, size, src.dtype)) return;
     walk(extent, all, [&](int64_t, uint32_t, int64_t count, const int64_t* offset) {
@@ -119,6 +117,7 @@ void gather_blocks(const Call& call, const Local& dst, const Local& src, const L
             check_apart(instruction, dst, touched, part, 32, "src");
             ranges.add(each);
         }
+        ranges.flush();
     }
     instruction.work(Work::vector(static_cast<uint32_t>(repeats), size_of(dst.dtype), static_cast<uint8_t>(src.dtype)));
     if (!instruction.issue()) return;

@@ -151,26 +151,22 @@ inline void GetStoreAtomicConfig(uint16_t& type, uint16_t& op, sim::Where = sim:
 inline void SetMaskCount(sim::Where = sim::Where::here()) { sim::registers().counter = true; }
 inline void SetMaskNorm(sim::Where = sim::Where::here()) { sim::registers().counter = false; }
 
+// Only the mask: whether it counts elements or selects them is for SetMaskCount and SetMaskNorm to say.
 template <typename T, MaskMode mode = MaskMode::NORMAL>
 void SetVectorMask(uint64_t high, uint64_t low, sim::Where = sim::Where::here()) {
-    sim::registers().counter = mode == MaskMode::COUNTER;
     sim::registers().mask[0] = low;
     sim::registers().mask[1] = high;
 }
 template <typename T, MaskMode mode = MaskMode::NORMAL>
 void SetVectorMask(int32_t count, sim::Where = sim::Where::here()) {
-    sim::Registers& registers = sim::registers();
-    registers.counter = mode == MaskMode::COUNTER;
-    if (mode == MaskMode::COUNTER) {
-        registers.mask[0] = static_cast<uint64_t>(count);
-        registers.mask[1] = 0;
-        return;
+    if constexpr (mode == MaskMode::COUNTER) {
+        SetVectorMask<T, mode>(0, static_cast<uint64_t>(count));
+    } else {
+        const auto ones = [](int32_t bits) {
+            return bits >= 64 ? ~uint64_t{0} : bits <= 0 ? uint64_t{0} : (uint64_t{1} << bits) - 1;
+        };
+        SetVectorMask<T, mode>(ones(count - 64), ones(count));
     }
-    const auto ones = [](int32_t bits) {
-        return bits >= 64 ? ~uint64_t{0} : bits <= 0 ? uint64_t{0} : (uint64_t{1} << bits) - 1;
-    };
-    registers.mask[0] = ones(count);
-    registers.mask[1] = ones(count - 64);
 }
 inline void ResetMask(sim::Where = sim::Where::here()) {
     sim::registers().mask[0] = sim::registers().mask[1] = ~uint64_t{0};

@@ -351,6 +351,8 @@ template <typename A, typename B>
 struct IsSameType : std::is_same<A, B> {};
 template <typename A, typename B>
 inline constexpr bool IsSameTypeV = std::is_same_v<A, B>;
+template <bool condition, typename A, typename B>
+struct Conditional : std::conditional<condition, A, B> {};
 
 namespace Std {
 using std::conditional;
