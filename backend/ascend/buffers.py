@@ -100,8 +100,8 @@ class Buffer:
     Attributes
     ----------
     kind : str
-        ``"load"`` or ``"store"``, which the copy engines use beside the vector unit, ``"temporary"``, or ``"table"``,
-        which is kept as long as the kernel runs.
+        ``"load"`` or ``"store"``, which the copy engines use beside the vector unit, ``"temporary"``, or
+        ``"table"``, which is kept as long as the kernel runs.
     stage : int
         Of its first value.
     first, last : int
@@ -160,9 +160,7 @@ class Buffers:
 
         There are `copies` of each buffer that the copy engines use.
         """
-        names = {
-            b: [f"{b.name}.{n}" for n in range(copies if b.copied else 1)] for b in self.buffers
-        }
+        names = {b: [f"{b.name}.{n}" for n in range(copies if b.copied else 1)] for b in self.buffers}
         apart = _names(names, self.apart)
         into = _names(names, self.into)
         result = []
@@ -239,7 +237,14 @@ class _Assignment:
             position += 1
             for instr in stage.instrs():
                 for value in instr.reads:
-                    if value.form in (Form.SCRATCH, Form.HALF, Form.FOLDED, Form.PARTS, Form.TABLE, Form.STAGED):
+                    if value.form in (
+                        Form.SCRATCH,
+                        Form.HALF,
+                        Form.FOLDED,
+                        Form.PARTS,
+                        Form.TABLE,
+                        Form.STAGED,
+                    ):
                         self.defined.setdefault(value, (number, position))
                         if value.form is Form.TABLE:
                             self.kind[value] = "table"
@@ -321,7 +326,8 @@ class _Assignment:
             i.dst
             for stage in self.stages
             for i in stage.instrs()
-            if i.dst is not None and (i.op in ("View", "Window") or (i.op == "Out" and i.dst not in self.moves))
+            if i.dst is not None
+            and (i.op in ("View", "Window") or (i.op == "Out" and i.dst not in self.moves))
         }
         return Buffers(of, list(buffers.values()), self.moves, self.end, *self._pairs(of), views)
 

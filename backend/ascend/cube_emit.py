@@ -67,7 +67,7 @@ def identifiers(names: tuple[str, ...], taken: tuple[str, ...]) -> list[str]:
         "void",
         "new",
         "this",
-        "Product",
+        "MatrixProduct",
         "Tiling",
     }
     result = []
@@ -107,7 +107,7 @@ class _Kernel:
         w("", "__aicore__ inline int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }")
         w("__aicore__ inline int32_t CeilTo(int32_t a, int32_t unit) { return CeilDiv(a, unit) * unit; }")
         w("__aicore__ inline int32_t Min(int32_t a, int32_t b) { return a < b ? a : b; }", "")
-        with self._class("class Product"):
+        with self._class("class MatrixProduct"):
             self._public()
             w("")
             w.depth -= 1
@@ -126,7 +126,7 @@ class _Kernel:
         head = f'extern "C" __global__ __aicore__ void {self.name}({", ".join(pointers)}, Tiling tiling)'
         with w.block(head):
             w("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);")
-            w("Product product;")
+            w("MatrixProduct product;")
             w(f"product.Init({', '.join((a, b, bias, c) if self.c.bias else (a, b, c))}, tiling);")
             w("product.Run();")
         return w.text()

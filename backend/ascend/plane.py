@@ -87,7 +87,7 @@ def choose_plane(kernel: Kernel, binding: Binding) -> Plane:
 
 
 def _turned(kernel: Kernel, binding: Binding, lane: int, axis: int) -> float:
-    """How many bytes lie side by side along an axis, and far apart along the lanes: such tiles are transposed."""
+    """How many bytes lie side by side along an axis, but not along the lanes: their tiles are transposed."""
     total = 0.0
     for access, strides in zip(kernel.accesses, binding.strides, strict=True):
         if strides[axis] == 1 and abs(strides[lane]) > 1:
@@ -97,7 +97,7 @@ def _turned(kernel: Kernel, binding: Binding, lane: int, axis: int) -> float:
 
 
 def _worth(stride: int) -> float:
-    """Of an access as it steps along the lanes: what is side by side is copied fast, what is close not much slower."""
+    """Of a step along the lanes: what is side by side is copied fast, what is close not much slower."""
     if stride in (0, 1):
         return float(stride)
     return 0.75 if stride == -1 else 0.5 if abs(stride) <= 4 else -0.5

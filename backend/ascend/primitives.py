@@ -25,7 +25,7 @@ import numpy as np
 
 from ...ops.dtypes import float16, float32, int32, int64, uint64
 from ...ops.primitives import PRIMITIVES
-from . import casts, comparison, division, floating, integers, transcendental, transcendental_power
+from . import casts, comparison, division, floating, integers, modulo, transcendental, transcendental_power
 from .comparison import form_of
 from .formula import Vector, fitted, vector
 from .tile import MASK, Builder, Scalar, Source, Value
@@ -203,6 +203,8 @@ def _of_integers(b: Builder, op: str, args: Sequence[Source], dtype: Dtype) -> V
 def _of_floats(b: Builder, op: str, args: Sequence[Source], dtype: Dtype) -> Vector:
     if op in ("add", "sub", "mul", "div"):
         return floating.arithmetic(b, op, args[0], args[1], dtype)
+    if op in ("floor_divide", "remainder", "fmod"):
+        return modulo.modulo(b, op, args[0], args[1], dtype)
     if op == "copysign":
         return floating.copysign(b, args[0], args[1])
     if op == "nextafter":

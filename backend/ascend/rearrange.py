@@ -1,7 +1,7 @@
-"""Tiles whose elements do not lie in memory as they do in UB: brought into order after they were copied, or before.
+"""Tiles whose elements do not lie in memory as they do in UB: brought into order after the copy, or before it.
 
-Instructions that move single elements take 16 and 32 bits: bytes are moved as 16-bit integers, and 64-bit integers,
-which are known to fit, as 32-bit ones.
+Instructions that move single elements take 16 and 32 bits: bytes are moved as 16-bit integers, and 64-bit
+integers, which are known to fit, as 32-bit ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..ir import Instr, Kernel
 from . import primitives
 from .formula import Vector
 from .plane import Plane
-from .stage import MEMORY, Stage, Transfer
+from .stage import MEMORY, Stage, Stages, Transfer
 from .tile import BYTES, MASK, Builder, Form, Room, Source, Value, VectorInstr
 from .tiling import Each, Over, Pieces, Stream, Work
 from .ways import BLOCK, Way
@@ -209,7 +209,9 @@ class Rearranging:
         """So many elements for each that a form has."""
         count = {Form.FULL: "n", Form.ROW: "nl", Form.COLUMN: "nr"}[form]
         text = f"{count} * {times}" if times > 1 else count
-        return Room(times * (form is Form.FULL), times * (form is Form.COLUMN), times * (form is Form.ROW), text)
+        return Room(
+            times * (form is Form.FULL), times * (form is Form.COLUMN), times * (form is Form.ROW), text
+        )
 
     def _slots(self, dtype: Dtype, form: Form) -> Room:
         return self._room(form, BLOCK // dtype.itemsize)
@@ -227,7 +229,7 @@ class Rearranging:
     def _pick(
         self, b: Builder, source: Value, form: Form | None, step: int, at: int = 0, dtype: str | None = None
     ) -> Value:
-        """Every `step`-th element from `at` on, for each row from behind if negative; of turned tiles without a form."""
+        """Every `step`-th element from `at` on, from the end of each row if negative; no form: turned tiles."""
         dtype = dtype or source.dtype
         room = self._turned(1) if form is None else None
         picked = b.value(dtype, form or Form.STAGED, room=room)
@@ -245,9 +247,7 @@ class Rearranging:
         return picked
 
 
-
-
-# --- as auto_tiling sees it -----------------------------------------------------------------------------------
+# --- as people and auto_tiling see it ----------------------------------------------------------------------
 
 
 def streams_of(transfer: Transfer, plane: Plane, write: bool, each: Each) -> list[Stream]:
@@ -289,3 +289,32 @@ def work_of(instr: VectorInstr) -> list[Work]:
             over = {Form.ROW: Over.LANES, Form.COLUMN: Over.ROWS}.get(source.form, Over.POINTS)
             return [Work(1, BYTES[source.dtype], over, cycles=32.0 / BYTES[source.dtype])]
     return []
+
+
+def described(stages: Stages) -> list[str]:
+    """How what does not lie as tiles do is copied, a line for each."""
+    kernel = stages.kernel
+    lines: dict[str, None] = {}
+    for stage in stages.stages:
+        for transfer in (*stage.loads, *stage.stores):
+            way = transfer.way
+            name = kernel.operands[kernel.accesses[transfer.access].operand].name
+            if way.kind == "slots":
+                stored = transfer in stage.stores
+                lines[f"{name} is {'written' if stored else 'read'} element by element: slow"] = None
+            elif way.kind == "turned":
+                lines[f"{name} is transposed in UB"] = None
+            elif way.kind == "steps" and way.step == -1:
+                lines[f"{name} is reversed in UB"] = None
+            elif way.kind == "steps":
+                lines[f"{name} is copied with what lies between, {abs(way.step)} elements for one"] = None
+            elif way.reach:
+                lines[f"{name} is copied with {way.reach} more rows, and read from there several times"] = (
+                    None
+                )
+        for instr in stage.body:
+            if instr.op in ("GatherPoints", "GatherRows"):
+                name = kernel.operands[kernel.accesses[instr.attrs[0]].operand].name
+                how = "row by row" if instr.op == "GatherRows" else "element by element: slow"
+                lines[f"{name} is read at computed places, {how}"] = None
+    return list(lines)

@@ -17,6 +17,7 @@ from .buffers import PARTS, Buffer, Buffers
 from .chip import Chip
 from .emit import COUNT, InstructionWriter
 from .generated import Bound, Field, Generated, Parameter
+from .rearrange import described
 from .reduction import identity
 from .stage import MEMORY, MOVES, ScalarLoad, Stage, Stages
 from .text import CTYPE, Writer, literal, without_unread
@@ -106,6 +107,7 @@ class VectorTiling:
             copies = t.copies if b.copied else 1
             places = ", ".join(str(p.offsets[f"{b.name}.{n}"]) for n in range(copies))
             lines.append(f"  {b.kind:<9} {b.name:<10} {b.size(t.points, t.rows, t.lanes):>7} B @ {places}")
+        lines += [f"  {line}" for line in described(self.stages)]
         return "\n".join(lines)
 
 
@@ -399,12 +401,22 @@ class Source:
         if plane.reduces_lanes or cuts_rows:
             host("tile_lanes", f"Min(most_lanes, Up(even_lanes, {lane_step}))")
             host("pitch", f"Up(tile_lanes, {g})")
-            host("most_rows", f"Max(1, Min({t.rows}, Div({t.points}, pitch)))")
+            room = f"Max(1, Min({t.rows}, Div({t.points}, pitch)))"
+            turned = any(w.kind == "turned" for w in t.ways)
+            row_step = lane_step
+            if turned:  # pieces are of rows, then
+                host("room", room)
+                room = f"Max(Min(room, {row_step}), Div(room, {row_step}) * {row_step})"
+            host("most_rows", room)
             host("lane_tiles", f"CeilDiv({lane}, tile_lanes)")
             host("others", outer if plane.reduces_lanes else f"{outer} * lane_tiles")
             host("tiles", f"others * CeilDiv({row}, most_rows)")
             host("wanted", "Div(CeilDiv(tiles, cores) * cores, others)")
-            host("tile_rows", f"Min(most_rows, CeilDiv({row}, Max(1, wanted)))")
+            even = f"CeilDiv({row}, Max(1, wanted))"
+            host(
+                "tile_rows",
+                f"Min(most_rows, Up({even}, {row_step}))" if turned else f"Min(most_rows, {even})",
+            )
             host("row_tiles", f"CeilDiv({row}, tile_rows)")
         else:
             # Lanes are cut; rows are reduced, or there is but one.
@@ -527,6 +539,8 @@ class Source:
             self._copies_and_instructions(number, stage)
             return
         if not stage.loops:
+            for scalar in stage.scalars:  # for the stages that follow too
+                self._scalar_load(scalar)
             # All cores have the result; one of them writes it.
             once = self.tuning.split and stage.stores
             with write.block("if (member == 0)" if once else ""):
@@ -571,8 +585,9 @@ class Source:
         write, events = self.write, self._events_fit()
         body = stage.body
         later = not stage.loops and not self.stages.whole  # its loads are needed by the stages that follow
-        for scalar in stage.scalars:
-            self._scalar_load(scalar)
+        if stage.loops or self.stages.whole:
+            for scalar in stage.scalars:
+                self._scalar_load(scalar)
         if stage.loads:
             if events:
                 write(self._wait("V_MTE2", number))

@@ -85,7 +85,7 @@ def _refusal(op: str, dtype: Dtype, how: str, narrow: bool) -> str:
         return ""
     if op == "random_bits" and dtype != uint32:
         return "random bits are made of a 64-bit counter"
-    if dtype.kind in "fV" and op in _LOOPS:
+    if dtype.kind in "fV" and dtype != float16 and op in _LOOPS:
         return _LOOPS[op]
     if dtype.kind in "iu" and op == "pow":
         return "an integer power takes a loop over the bits of its exponent"

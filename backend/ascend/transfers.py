@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import library
+from . import transfer_functions as _functions  # its device functions are called here
 from .stage import Transfer
 from .text import Writer, literal
 from .tile import BYTES, Form, Scalar, Value, VectorInstr
@@ -13,7 +13,7 @@ from .ways import BLOCK, Way
 if TYPE_CHECKING:
     from .source import Source
 
-# The vector unit's count of a form's elements, and along which variables they lie: lanes, rows and their pitch.
+# The variables that the elements of a form lie along: rows, lanes and the pitch of rows.
 _SPANS = {
     "full": ("rows", "lanes", "pitch"),
     "row": ("1", "lanes", "nl"),
@@ -30,7 +30,7 @@ class TransferWriter:
         self.source = source
         self.steps: dict[Value, int] = {}  # of each table, in bytes
 
-    # --- copies ----------------------------------------------------------------------------------------------
+    # --- copies ------------------------------------------------------------------------------------
 
     def load(self, load: Transfer) -> None:
         """A tile's part of an access into its buffer."""
@@ -63,7 +63,10 @@ class TransferWriter:
                 self._copy_elements(way, transfer, form, walked, begin)
                 return
         if form is Form.FULL and plane.row >= 0:
-            name, sizes = "CopyRows", f"{rows}, {span}, {pitch}, static_cast<int64_t>({s.stride(access, across)})"
+            name, sizes = (
+                "CopyRows",
+                f"{rows}, {span}, {pitch}, static_cast<int64_t>({s.stride(access, across)})",
+            )
         else:
             name, sizes = "Copy", span
         self._call(f"{name}{way}", way, transfer, begin, sizes)
@@ -98,7 +101,7 @@ class TransferWriter:
         axes = {k: s.at(k) for k, c in enumerate(s.kernel.accesses[access].layout) if c != "0"}
         return s.offset(access, axes)
 
-    # --- order -----------------------------------------------------------------------------------------------
+    # --- order -------------------------------------------------------------------------------------
 
     def move(self, instr: VectorInstr) -> None:
         """An instruction that moves elements within UB."""
@@ -188,7 +191,7 @@ class TransferWriter:
             s.used.add("SignSlots")
             s.write(f"SignSlots({slots}, {count});")
 
-    # --- computed places -------------------------------------------------------------------------------------
+    # --- computed places ---------------------------------------------------------------------------
 
     def _gather_points(self, instr: VectorInstr, dst: Value) -> None:
         s = self.source
@@ -267,174 +270,3 @@ def _span(count: str, way: Way) -> str:
     if step == 1:
         return count
     return f"({count} - 1) * {step} + {1 + way.reach}"
-
-
-library.register(
-    "CopyElementsIn",
-    """
-// Single elements from GM to blocks of 32 bytes: `lanes` of them `laneStride` apart in each of `rows` rows.
-template <typename T>
-__aicore__ inline void CopyElementsIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t rows, uint32_t lanes,
-                                      uint32_t pitch, int64_t rowStride, int64_t laneStride)
-{
-    constexpr uint32_t block = 32 / sizeof(T);
-    const bool down = rows > lanes && rowStride > 0;  // the longer of the two is one instruction
-    const uint32_t outer = down ? lanes : rows, inner = down ? rows : lanes;
-    const uint32_t outerBlocks = down ? 1 : pitch, innerBlocks = down ? pitch : 1;
-    const int64_t outerStride = down ? laneStride : rowStride, stride = down ? rowStride : laneStride;
-    const int64_t gap = (stride - 1) * static_cast<int64_t>(sizeof(T));
-    const bool together = gap >= 0 && gap < 0xffffffffLL;
-    const uint32_t step = together ? 4095 : 1;
-    const DataCopyPadExtParams<T> pad{false, 0, 0, static_cast<T>(0)};
-    for (uint32_t i = 0; i < outer; ++i) {
-        for (uint32_t j = 0; j < inner; j += step) {
-            const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, inner - j)),
-                                         static_cast<uint32_t>(sizeof(T)), together ? static_cast<uint32_t>(gap) : 0u,
-                                         innerBlocks - 1, 0u};
-            DataCopyPad(dst[(i * outerBlocks + j * innerBlocks) * block],
-                        src[static_cast<int64_t>(i) * outerStride + static_cast<int64_t>(j) * stride], copy, pad);
-        }
-    }
-}
-""",
-    ("Least",),
-)
-library.register(
-    "CopyElementsOut",
-    """
-// The way back of CopyElementsIn.
-template <typename T>
-__aicore__ inline void CopyElementsOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t rows, uint32_t lanes,
-                                       uint32_t pitch, int64_t rowStride, int64_t laneStride)
-{
-    constexpr uint32_t block = 32 / sizeof(T);
-    const bool down = rows > lanes && rowStride > 0;
-    const uint32_t outer = down ? lanes : rows, inner = down ? rows : lanes;
-    const uint32_t outerBlocks = down ? 1 : pitch, innerBlocks = down ? pitch : 1;
-    const int64_t outerStride = down ? laneStride : rowStride, stride = down ? rowStride : laneStride;
-    const int64_t gap = (stride - 1) * static_cast<int64_t>(sizeof(T));
-    const bool together = gap >= 0 && gap < 0xffffffffLL;
-    const uint32_t step = together ? 4095 : 1;
-    for (uint32_t i = 0; i < outer; ++i) {
-        for (uint32_t j = 0; j < inner; j += step) {
-            const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, inner - j)),
-                                         static_cast<uint32_t>(sizeof(T)), innerBlocks - 1,
-                                         together ? static_cast<uint32_t>(gap) : 0u, 0u};
-            DataCopyPad(dst[static_cast<int64_t>(i) * outerStride + static_cast<int64_t>(j) * stride],
-                        src[(i * outerBlocks + j * innerBlocks) * block], copy);
-        }
-    }
-}
-""",
-    ("Least",),
-)
-library.register(
-    "TakeEvery",
-    """
-// One of every two or four elements, from `first` on.
-template <uint32_t step, typename T>
-__aicore__ inline void TakeEvery(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t first, uint32_t count)
-{
-    // Patterns 1 and 2 take one of two elements, 3 to 6 one of four.
-    const uint8_t pattern = static_cast<uint8_t>((step == 2 ? 1 : 3) + first);
-    uint64_t taken = 0;
-    GatherMask(dst, src, pattern, true, count * step, GatherMaskParams{1, 1, 0, 0}, taken);
-}
-""",
-)
-library.register(
-    "BackwardOffsets",
-    """
-// Where the elements of a tile are whose rows lie backwards, `step` bytes from one to the next.
-__aicore__ inline void BackwardOffsets(const LocalTensor<int32_t>& offsets, uint32_t rows, uint32_t lanes, uint32_t pitch,
-                                       int32_t step)
-{
-    const int32_t count = static_cast<int32_t>(pitch);
-    CreateVecIndex(offsets, 0, pitch);
-    Muls(offsets, offsets, -step, count);
-    Adds(offsets, offsets, static_cast<int32_t>(lanes - 1) * step, count);
-    Maxs(offsets, offsets, 0, count);
-    // Rows follow from those above them, twice as many each time.
-    for (uint32_t done = 1; done < rows; done *= 2) {
-        Adds(offsets[done * pitch], offsets, static_cast<int32_t>(done * pitch) * step,
-             static_cast<int32_t>(Least(done, rows - done) * pitch));
-    }
-}
-""",
-    ("Least",),
-)
-library.register(
-    "Turn",
-    """
-// Strips of blocks, transposed: `repeats` of them from (row, lane) of src on.
-template <typename T>
-__aicore__ inline void TurnBlocks(const LocalTensor<T>& dst, uint32_t dstPitch, const LocalTensor<T>& src,
-                                  uint32_t srcPitch, const LocalTensor<T>& spare, uint32_t rows, uint32_t lanes,
-                                  uint32_t row, uint32_t lane, uint32_t repeats, bool down)
-{
-    constexpr uint32_t block = 32 / sizeof(T);
-    constexpr uint32_t halves = 16 / block;  // blocks that sixteen elements of a column fill
-    const uint32_t dstStep = (down ? 16 : block * dstPitch) / block;
-    const uint32_t srcStep = (down ? 16 * srcPitch : block) / block;
-    const uint32_t rowStep = down ? 16 : 0, laneStep = down ? 0 : block;
-    for (uint32_t done = 0; done < repeats; done += 255) {
-        const uint32_t some = Least<uint32_t>(255, repeats - done);
-        const uint32_t row0 = row + done * rowStep, lane0 = lane + done * laneStep;
-        LocalTensor<T> to[16];
-        LocalTensor<T> from[16];
-        for (uint32_t i = 0; i < 16; ++i) {
-            from[i] = src[Least(row0 + i, rows - 1) * srcPitch + lane0];
-            const uint32_t column = lane0 + i / halves;
-            const uint32_t at = row0 + i % halves * block;
-            to[i] = column < lanes ? dst[column * dstPitch + at] : spare[at];
-        }
-        // The strides of a single repeat count too.
-        const TransDataTo5HDParams params{false, false, static_cast<uint8_t>(some),
-                                          static_cast<uint16_t>(some > 1 ? dstStep : 0),
-                                          static_cast<uint16_t>(some > 1 ? srcStep : 0)};
-        TransDataTo5HD<T>(to, from, params);
-    }
-}
-
-// dst[lane][row] = src[row][lane], with all of the `count` elements of dst written. `spare` takes what a strip has
-// beyond the last lane.
-template <typename T>
-__aicore__ inline void Turn(const LocalTensor<T>& dst, uint32_t dstPitch, const LocalTensor<T>& src, uint32_t srcPitch,
-                            const LocalTensor<T>& spare, uint32_t rows, uint32_t lanes, uint32_t count)
-{
-    constexpr uint32_t block = 32 / sizeof(T);
-    const uint32_t strips = lanes / block, groups = rows / 16;
-    Duplicate(dst[count - 128], static_cast<T>(0), 128);
-    if (groups >= strips) {  // fewer instructions of more repeats
-        for (uint32_t lane = 0; lane < lanes; lane += block) {
-            TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, 0, lane, groups, true);
-            for (uint32_t row = groups * 16; row < dstPitch; row += 16) {
-                TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, row, lane, 1, true);
-            }
-        }
-        return;
-    }
-    for (uint32_t row = 0; row < dstPitch; row += 16) {
-        TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, row, 0, strips, false);
-        TurnBlocks(dst, dstPitch, src, srcPitch, spare, rows, lanes, row, strips * block, lanes % block ? 1 : 0, false);
-    }
-}
-""",
-    ("Least",),
-)
-library.register(
-    "SignSlots",
-    """
-// The upper halves of 64-bit integers in blocks that hold a 32-bit one eight times.
-__aicore__ inline void SignSlots(const LocalTensor<int32_t>& slots, uint32_t count)
-{
-    uint64_t upper[2] = {0xaaaaaaaaaaaaaaaaULL, 0};
-    for (uint32_t slot = 0; slot < count; slot += 255 * 8) {
-        const uint32_t repeats = (Least<uint32_t>(255 * 8, count - slot) + 7) / 8;
-        ShiftRight(slots[slot * 8], slots[slot * 8], 31, upper, static_cast<uint8_t>(repeats), UnaryRepeatParams{1, 1, 8, 8});
-    }
-}
-""",
-    ("Least",),
-)
-

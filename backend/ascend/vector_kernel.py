@@ -313,13 +313,15 @@ def _bypass(kernel: Kernel, binding: Binding, ways: tuple[Way, ...]) -> tuple[in
         total += size * kernel.operands[access.operand].dtype.itemsize
     if total < BYPASS_BYTES:
         return ()
-    gathered = {kernel.accesses[i.attrs[0]].operand for i in kernel.body if i.op == "gather"}
+    # Other tiles take the rest of a line.
+    shared = {kernel.accesses[i.attrs[0]].operand for i in kernel.body if i.op == "gather"}
+    shared |= {a.operand for a, w in zip(kernel.accesses, ways, strict=True) if w.kind in ("turned", "slots")}
     return tuple(
         operand
         for operand, accesses in points.items()
         if len(accesses) == 1
         and Stride.ZERO not in accesses[0][1]
-        and operand not in gathered
+        and operand not in shared
         and not kernel.operands[operand].output
     )
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
 
-from ..ir import Binding, Kernel, Stride
+from ..ir import Binding, Kernel
 from .plane import Plane
 from .tile import Form
 
-# Up to so many elements and bytes from one to the next, what lies between is read too: that takes less time than a
-# piece for each, which costs several cycles and a block of UB. Of bytes that is less worth: they are widened first.
+# Up to so many elements and bytes from one to the next, what lies between is read too: that takes less
+# time than a piece for each, which costs several cycles and a block of UB.
 MOST_STEP = 16
 MOST_STEP_BYTES = 64
 BLOCK = 32
@@ -30,13 +30,13 @@ class Way(NamedTuple):
     Attributes
     ----------
     kind : str
-        ``"rows"``: the elements of a row lie side by side. ``"steps"``: they lie a few elements apart, and what is
-        between is copied too. ``"turned"``: the elements of a lane lie side by side, or a few elements apart; the
-        tile is transposed in UB. ``"slots"``: neither; each element is a piece of its own in a block of 32
-        bytes.
+        ``"rows"``: the elements of a row lie side by side. ``"steps"``: they lie a few elements apart, and
+        what is between is copied too. ``"turned"``: the elements of a lane lie side by side, or a few
+        elements apart; the tile is transposed in UB. ``"slots"``: neither; each element is a piece of its own
+        in a block of 32 bytes.
     step : int
-        Elements from one to the next in the copied tile; negative where memory is walked backwards, and 1 or -1 for
-        slots.
+        Elements from one to the next in the copied tile; negative where memory is walked backwards, and 1 or
+        -1 for slots.
     leader : int
         The access whose copied tile is read, or -1 for its own.
     at : int

@@ -195,9 +195,15 @@ def first_errors(output: str, source: str, name: str, limit: int = 4) -> tuple[s
 
 
 def _errors(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Places and texts. What is wrong in a header is so because of the call that it was compiled for."""
+    caller = ""
     for line in lines:
+        place, required, _ = line.partition(":   required from here")
+        if required:
+            caller = place
         for mark in (": error: ", ": fatal error: ", ": undefined reference"):
             place, found, text = line.partition(mark)
             if found:
-                yield place, text or line
+                yield caller or place, text or line
+                caller = ""
                 break

@@ -56,11 +56,13 @@ def _start_of_callee(source: str, end: int) -> int:
     while k and source[k - 1].isspace():
         k -= 1
     if k and source[k - 1] == ">":
-        depth = 0
+        angles = parentheses = 0
         while k:
             k -= 1
-            depth += {">": 1, "<": -1}.get(source[k], 0)
-            if depth == 0:
+            parentheses += {")": 1, "(": -1}.get(source[k], 0)
+            if parentheses == 0:
+                angles += {">": 1, "<": -1}.get(source[k], 0)
+            if angles == 0:
                 break
     while k and (source[k - 1].isalnum() or source[k - 1] in "_:"):
         k -= 1

@@ -22,7 +22,10 @@ Dtype = np.dtype[Any]
 CHIP = load("910B1")
 GUARD = 5  # elements around what a kernel touches
 DTYPES: tuple[Dtype, ...] = (
-    *(np.dtype(n) for n in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float16")),
+    *(
+        np.dtype(n)
+        for n in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float16")
+    ),
     np.dtype(ml_dtypes.bfloat16),
     np.dtype(np.float32),
 )

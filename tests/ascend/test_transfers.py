@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simulated_kernels import DTYPES, GUARD, Running, Sum, bits, layout, values, ways
-
-from pyasc.backend.ir import Access, Binding, Instr, Kernel, Operand
+from simulated_kernels import DTYPES, Sum, ways
 
 Dtype = np.dtype[Any]
-FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
-BY_NAME = {d.name: d for d in DTYPES}
 SIZES = [100, *range(1, 34), 1000]
 # Rows × lanes, tuned for the first: short and long rows, tails of tiles, more rows than a strip has.
-PLANES = [(33, 33)] + [(3, n) for n in (1, 2, 7, 15, 16, 17, 31, 32, 33, 100, 1000)] + [(1, 5), (100, 17), (700, 9)]
+PLANES = (
+    [(33, 33)]
+    + [(3, n) for n in (1, 2, 7, 15, 16, 17, 31, 32, 33, 100, 1000)]
+    + [(1, 5), (100, 17), (700, 9)]
+)
 
 LINES = {
     "loads": ([(2,), (3,), (-1,), (-4,), (40,), (-40,)], (1,), ["steps"] * 4 + ["slots"] * 2 + ["rows"]),
@@ -25,7 +25,11 @@ LINES = {
 }
 LAYOUTS = {
     "turned": ([(1, 1100)], (1000, 1), ["turned", "rows"]),
-    "turned and stepped": ([(1000, 1), (2, 1500), (-1, 1100)], (1000, 1), ["rows", "turned", "turned", "rows"]),
+    "turned and stepped": (
+        [(1000, 1), (2, 1500), (-1, 1100)],
+        (1000, 1),
+        ["rows", "turned", "turned", "rows"],
+    ),
     "apart": ([(37, 41), (-37, -41), (2000, 2)], (1000, 1), ["slots", "slots", "steps", "rows"]),
     "turned out": ([(1000, 1), (1000, 1)], (1, 1100), None),
     "turned back": ([(1000, 1), (-1000, -1), (1000, 1)], (-1, 1100), None),
@@ -41,7 +45,9 @@ def cases(layouts: dict[str, Any]) -> Any:
     for row, (name, case) in enumerate(layouts.items()):
         for column, dtype in enumerate(DTYPES):
             often = column == (10 - 3 * row) % len(DTYPES)
-            found.append(pytest.param(dtype, *case, id=f"{name}-{dtype.name}", marks=() if often else pytest.mark.full))
+            found.append(
+                pytest.param(dtype, *case, id=f"{name}-{dtype.name}", marks=() if often else pytest.mark.full)
+            )
     return pytest.mark.parametrize("dtype, inputs, output, kinds", found)
 
 

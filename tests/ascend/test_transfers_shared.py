@@ -103,7 +103,7 @@ def test_other_offsets_are_other_code() -> None:
 
 
 class Take:
-    """Elements of a table at flat places: ``rows`` of it, its ``columns``, a place for each ``point`` or ``row``."""
+    """Elements of a table: whole ``rows``, its ``columns``, or from a place for each of ``points`` or ``row``."""
 
     def __init__(self, dtype: Dtype, how: str, index: Dtype = INT64) -> None:
         self.dtype, self.how, self.index = dtype, how, index

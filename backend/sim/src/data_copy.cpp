@@ -38,18 +38,22 @@ void move(uint8_t* dst, const uint8_t* src, const Pieces& pieces) {
         std::memmove(dst, src, pieces.bytes * pieces.count);
         return;
     }
-    for (int64_t i = 0; i < pieces.count; ++i) std::memmove(dst + i * dst_step, src + i * src_step, pieces.bytes);
+    for (int64_t i = 0; i < pieces.count; ++i)
+        std::memmove(dst + i * dst_step, src + i * src_step, pieces.bytes);
 }
 
 // Atomic addition, maximum or minimum of one element after another.
 template <typename T, typename Load, typename Store>
-void combine_elements(uint8_t* dst, const uint8_t* src, uint64_t bytes, Registers::Atomic how, Load load, Store store) {
+void combine_elements(uint8_t* dst, const uint8_t* src, uint64_t bytes, Registers::Atomic how, Load load,
+                      Store store) {
     for (uint64_t at = 0; at < bytes; at += sizeof(T)) {
         T old, next;
         std::memcpy(&old, dst + at, sizeof(T));
         std::memcpy(&next, src + at, sizeof(T));
         const auto a = load(old), b = load(next);
-        const auto result = how == Registers::Atomic::Add ? a + b : (how == Registers::Atomic::Max) == (a > b) ? a : b;
+        const auto result = how == Registers::Atomic::Add                ? a + b
+                            : (how == Registers::Atomic::Max) == (a > b) ? a
+                                                                         : b;
         const T stored = store(result);
         std::memcpy(dst + at, &stored, sizeof(T));
     }
@@ -61,15 +65,21 @@ void combine_part(uint8_t* dst, const uint8_t* src, uint64_t bytes, Dtype dtype,
     const auto wide = [](auto x) { return static_cast<int64_t>(x); };
     switch (dtype) {
         case Dtype::F32:
-            return combine_elements<float>(dst, src, bytes, how, [](float x) { return x; }, [](float x) { return x; });
-        case Dtype::F16: return combine_elements<uint16_t>(dst, src, bytes, how, half_to_float, float_to_half);
-        case Dtype::BF16: return combine_elements<uint16_t>(dst, src, bytes, how, bfloat16_to_float, float_to_bfloat16);
+            return combine_elements<float>(
+                dst, src, bytes, how, [](float x) { return x; }, [](float x) { return x; });
+        case Dtype::F16:
+            return combine_elements<uint16_t>(dst, src, bytes, how, half_to_float, float_to_half);
+        case Dtype::BF16:
+            return combine_elements<uint16_t>(dst, src, bytes, how, bfloat16_to_float, float_to_bfloat16);
         case Dtype::I32:
-            return combine_elements<int32_t>(dst, src, bytes, how, wide, [](int64_t x) { return static_cast<int32_t>(x); });
+            return combine_elements<int32_t>(dst, src, bytes, how, wide,
+                                             [](int64_t x) { return static_cast<int32_t>(x); });
         case Dtype::I16:
-            return combine_elements<int16_t>(dst, src, bytes, how, wide, [](int64_t x) { return static_cast<int16_t>(x); });
+            return combine_elements<int16_t>(dst, src, bytes, how, wide,
+                                             [](int64_t x) { return static_cast<int16_t>(x); });
         default:
-            return combine_elements<int8_t>(dst, src, bytes, how, wide, [](int64_t x) { return static_cast<int8_t>(x); });
+            return combine_elements<int8_t>(dst, src, bytes, how, wide,
+                                            [](int64_t x) { return static_cast<int8_t>(x); });
     }
 }
 
@@ -84,12 +94,14 @@ void combine(uint8_t* dst, const uint8_t* src, uint64_t bytes, Dtype dtype, Regi
 }
 
 // Ends of a copy on local memory.
-void check_local(Instruction& instruction, const Local& tensor, const char* role, const Pieces& pieces, int64_t gap) {
+void check_local(Instruction& instruction, const Local& tensor, const char* role, const Pieces& pieces,
+                 int64_t gap) {
     instruction.aligned(tensor, 32, role);
     instruction.require(pieces.bytes % 32 == 0 || pieces.count == 0,
-                        "Expected whole blocks of 32 bytes in %s, given %" PRIu64 " bytes", role, pieces.bytes);
-    instruction.require(gap % 32 == 0, "Expected gaps of whole blocks of 32 bytes in %s, given %" PRId64 " bytes", role,
-                        gap);
+                        "Expected whole blocks of 32 bytes in %s, given %" PRIu64 " bytes", role,
+                        pieces.bytes);
+    instruction.require(
+        gap % 32 == 0, "Expected gaps of whole blocks of 32 bytes in %s, given %" PRId64 " bytes", role, gap);
 }
 
 // A write to GM, atomic if the kernel said so.
@@ -98,12 +110,13 @@ void write_global(Instruction& instruction, const Global& dst, const Pieces& pie
         instruction.writes(dst, 0, pieces.bytes, pieces.count, step, "dst");
         return;
     }
-    instruction.takes(holds(atomic_types, registers().atomic_dtype) && registers().atomic_dtype == dst.dtype, dst.dtype,
-                      "dst, while SetAtomic… is on for another type");
+    instruction.takes(holds(atomic_types, registers().atomic_dtype) && registers().atomic_dtype == dst.dtype,
+                      dst.dtype, "dst, while SetAtomic… is on for another type");
     instruction.updates(dst, 0, pieces.bytes, pieces.count, step, "dst");
 }
 
-void move_out(const Global& dst, const uint8_t* src, const Pieces& pieces, int64_t dst_step, int64_t src_step) {
+void move_out(const Global& dst, const uint8_t* src, const Pieces& pieces, int64_t dst_step,
+              int64_t src_step) {
     const Registers::Atomic how = registers().atomic;
     if (how == Registers::Atomic::None) {
         if (dst_step == src_step && dst_step == static_cast<int64_t>(pieces.bytes)) {
@@ -130,7 +143,8 @@ Pieces elements(const Dtype dtype, uint32_t count) {
 }
 
 Pieces blocks_of_32(const Blocks& blocks) {
-    return {blocks.count, uint64_t{blocks.length} * 32, int64_t{blocks.src_gap} * 32, int64_t{blocks.dst_gap} * 32};
+    return {blocks.count, uint64_t{blocks.length} * 32, int64_t{blocks.src_gap} * 32,
+            int64_t{blocks.dst_gap} * 32};
 }
 
 void check_blocks(const Blocks& blocks, const char* name, Where where) {
@@ -148,8 +162,8 @@ void copy(const char* name, const Local& dst, const Global& src, const Pieces& p
         check_position(instruction, dst, "dst");
         check_local(instruction, dst, "dst", pieces, pieces.dst_gap);
         instruction.reads(src, 0, pieces.bytes, pieces.count, src_step, "src");
-        instruction.writes(dst, 0, pieces.bytes, pieces.count, static_cast<int64_t>(pieces.bytes) + pieces.dst_gap,
-                           "dst");
+        instruction.writes(dst, 0, pieces.bytes, pieces.count,
+                           static_cast<int64_t>(pieces.bytes) + pieces.dst_gap, "dst");
     }
     instruction.work(transfer(dst.space == Space::L1 ? Path::GmToL1 : Path::GmToUb, pieces, src, src_step));
     if (instruction.issue()) move(data(dst), src.address, pieces);
@@ -182,8 +196,8 @@ void copy(const char* name, const Local& dst, const Local& src, const Pieces& pi
         check_local(instruction, dst, "dst", pieces, pieces.dst_gap);
         check_local(instruction, src, "src", pieces, pieces.src_gap);
         if (in_ub && dst.offset != src.offset)
-            check_apart(instruction, dst, static_cast<uint64_t>((pieces.count - 1) * dst_step) + pieces.bytes, src,
-                        static_cast<uint64_t>((pieces.count - 1) * src_step) + pieces.bytes, "src");
+            check_apart(instruction, dst, static_cast<uint64_t>((pieces.count - 1) * dst_step) + pieces.bytes,
+                        src, static_cast<uint64_t>((pieces.count - 1) * src_step) + pieces.bytes, "src");
         instruction.copies(dst, 0, dst_step, src, 0, src_step, pieces.bytes, pieces.count);
     }
     instruction.work(transfer(in_ub ? Path::UbToUb : Path::UbToL1, pieces, src.dtype));
@@ -211,9 +225,11 @@ void copy_blocks(const Global& dst, const Local& src, const Blocks& blocks, Wher
 void copy_blocks(const Local& dst, const Local& src, const Blocks& blocks, Where where) {
     check_blocks(blocks, "DataCopy", where);
     if (src.space == Space::L1 && dst.space == Space::BT)
-        return copy_l1_to_bias_table(dst, src, blocks.count, blocks.length, blocks.src_gap, blocks.dst_gap, where);
+        return copy_l1_to_bias_table(dst, src, blocks.count, blocks.length, blocks.src_gap, blocks.dst_gap,
+                                     where);
     if (src.space == Space::L1 && dst.space == Space::FB)
-        return copy_l1_to_fixpipe_buffer(dst, src, blocks.count, blocks.length, blocks.src_gap, blocks.dst_gap, where);
+        return copy_l1_to_fixpipe_buffer(dst, src, blocks.count, blocks.length, blocks.src_gap,
+                                         blocks.dst_gap, where);
     copy("DataCopy", dst, src, blocks_of_32(blocks), where);
 }
 
@@ -228,18 +244,21 @@ uint64_t round_up(uint64_t bytes) { return (bytes + 31) / 32 * 32; }
 
 void check_padded(Instruction& instruction, const Blocks& blocks, uint32_t size) {
     instruction.require(blocks.count <= 4095, "Expected blockCount of 0 to 4095, given %u", blocks.count);
-    instruction.require(blocks.length <= 2097151, "Expected blockLen of 0 to 2097151 bytes, given %u", blocks.length);
-    instruction.require(blocks.length % size == 0, "Expected blockLen to be a multiple of %u bytes, given %u", size,
+    instruction.require(blocks.length <= 2097151, "Expected blockLen of 0 to 2097151 bytes, given %u",
                         blocks.length);
+    instruction.require(blocks.length % size == 0, "Expected blockLen to be a multiple of %u bytes, given %u",
+                        size, blocks.length);
 }
 
 void fill(uint8_t* to, uint64_t bytes, uint64_t value, uint32_t size) {
-    for (uint64_t at = 0; at < bytes; at += size) std::memcpy(to + at, &value, std::min<uint64_t>(size, bytes - at));
+    for (uint64_t at = 0; at < bytes; at += size)
+        std::memcpy(to + at, &value, std::min<uint64_t>(size, bytes - at));
 }
 
 }  // namespace
 
-void copy_padded(const Local& dst, const Global& src, const Blocks& blocks, const Padding& padding, Where where) {
+void copy_padded(const Local& dst, const Global& src, const Blocks& blocks, const Padding& padding,
+                 Where where) {
     Instruction instruction(Pipe::MTE2, "DataCopyPad", where);
     if (instruction.skipped()) return;
     const uint32_t size = size_of(src.dtype);
@@ -263,8 +282,11 @@ void copy_padded(const Local& dst, const Global& src, const Blocks& blocks, cons
                             "Expected paddingValue 0 for types of 64 bits, given another");
         if (!nothing(pieces)) {
             instruction.reads(src, 0, blocks.length, blocks.count, src_step, "src");
-            if (defined) instruction.writes(dst, 0, whole, blocks.count, dst_step, "dst");
-            else instruction.writes(dst, static_cast<int64_t>(left), blocks.length, blocks.count, dst_step, "dst");
+            if (defined)
+                instruction.writes(dst, 0, whole, blocks.count, dst_step, "dst");
+            else
+                instruction.writes(dst, static_cast<int64_t>(left), blocks.length, blocks.count, dst_step,
+                                   "dst");
         }
     }
     if (nothing(pieces)) return;
@@ -319,16 +341,18 @@ SliceRows rows_of(const Slice* slices, uint32_t dimensions, uint32_t size, const
     result.gap = row.stride;
     const uint64_t length = uint64_t{row.end} - row.start + 1;
     if (row.end < row.start || result.burst == 0 || (length + row.stride) % (result.burst + row.stride) != 0)
-        fail(where, "[DataCopy] Expected endIndex - startIndex + 1 of %s to be whole bursts and the strides between "
-             "them, given startIndex %u, endIndex %u, stride %u, burstLen %u", role, row.start, row.end, row.stride,
-             row.burst);
+        fail(where,
+             "[DataCopy] Expected endIndex - startIndex + 1 of %s to be whole bursts and the strides between "
+             "them, given startIndex %u, endIndex %u, stride %u, burstLen %u",
+             role, row.start, row.end, row.stride, row.burst);
     result.bursts = static_cast<uint32_t>((length + row.stride) / (result.burst + row.stride));
     result.rows = {row.start};
     uint64_t pitch = 1;
     for (uint32_t axis = 1; axis < dimensions; ++axis) {
         const Slice& slice = slices[axis];
         if (slice.burst != 1)
-            fail(where, "[DataCopy] Expected burstLen 1 in the outer axes of %s, given %u", role, slice.burst);
+            fail(where, "[DataCopy] Expected burstLen 1 in the outer axes of %s, given %u", role,
+                 slice.burst);
         pitch *= slices[axis - 1].shape;
         std::vector<uint64_t> next;
         for (uint64_t index = slice.start; index <= slice.end; index += uint64_t{slice.stride} + 1)
@@ -339,15 +363,18 @@ SliceRows rows_of(const Slice* slices, uint32_t dimensions, uint32_t size, const
 }
 
 template <typename To, typename From, typename Move>
-void copy_rows(const To& dst, const From& src, const Slice* dst_slices, const Slice* src_slices, uint32_t dimensions,
-               Where where, Move part) {
+void copy_rows(const To& dst, const From& src, const Slice* dst_slices, const Slice* src_slices,
+               uint32_t dimensions, Where where, Move part) {
     const uint32_t size = size_of(src.dtype);
     if (dimensions == 0) return;
     const SliceRows to = rows_of(dst_slices, dimensions, size, "dst", where);
     const SliceRows from = rows_of(src_slices, dimensions, size, "src", where);
     if (to.rows.size() != from.rows.size() || to.bursts != from.bursts || to.burst != from.burst)
-        fail(where, "[DataCopy] Expected slices of the same number and size, given %zu rows of %u bursts for dst and "
-             "%zu of %u for src", to.rows.size(), to.bursts, from.rows.size(), from.bursts);
+        fail(
+            where,
+            "[DataCopy] Expected slices of the same number and size, given %zu rows of %u bursts for dst and "
+            "%zu of %u for src",
+            to.rows.size(), to.bursts, from.rows.size(), from.bursts);
     const Pieces pieces{to.bursts, to.burst * size, static_cast<int64_t>(from.gap * size),
                         static_cast<int64_t>(to.gap * size)};
     for (size_t row = 0; row < to.rows.size(); ++row)
@@ -370,18 +397,20 @@ Global moved(Global memory, uint64_t bytes) {
 
 void copy_slices(const Local& dst, const Global& src, const Slice* dst_slices, const Slice* src_slices,
                  uint32_t dimensions, Where where) {
-    copy_rows(dst, src, dst_slices, src_slices, dimensions, where,
-              [where](const Local& to, uint64_t to_at, const Global& from, uint64_t from_at, const Pieces& pieces) {
-                  copy("DataCopy", moved(to, to_at), moved(from, from_at), pieces, where);
-              });
+    copy_rows(
+        dst, src, dst_slices, src_slices, dimensions, where,
+        [where](const Local& to, uint64_t to_at, const Global& from, uint64_t from_at, const Pieces& pieces) {
+            copy("DataCopy", moved(to, to_at), moved(from, from_at), pieces, where);
+        });
 }
 
 void copy_slices(const Global& dst, const Local& src, const Slice* dst_slices, const Slice* src_slices,
                  uint32_t dimensions, Where where) {
-    copy_rows(dst, src, dst_slices, src_slices, dimensions, where,
-              [where](const Global& to, uint64_t to_at, const Local& from, uint64_t from_at, const Pieces& pieces) {
-                  copy("DataCopy", moved(to, to_at), moved(from, from_at), pieces, where);
-              });
+    copy_rows(
+        dst, src, dst_slices, src_slices, dimensions, where,
+        [where](const Global& to, uint64_t to_at, const Local& from, uint64_t from_at, const Pieces& pieces) {
+            copy("DataCopy", moved(to, to_at), moved(from, from_at), pieces, where);
+        });
 }
 
 void fill_output(const Global& dst, uint64_t count, uint64_t value, Where where) {

@@ -1,5 +1,5 @@
-// Arrays of float16 and bfloat16 ↔ float32. Arithmetic on narrow types is done in float32 on pieces that stay in
-// the first-level cache, and rounded once when a piece is written back.
+// Arrays of float16 and bfloat16 ↔ float32. Arithmetic on narrow types is done in float32 on pieces that stay
+// in the first-level cache, and rounded once when a piece is written back.
 #pragma once
 
 #include <cstdint>

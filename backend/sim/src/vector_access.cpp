@@ -1,9 +1,9 @@
 #include "vector_access.hpp"
 
-#include "sim/events.hpp"
-
 #include <cinttypes>
 #include <vector>
+
+#include "sim/events.hpp"
 
 namespace sim {
 
@@ -23,9 +23,15 @@ bool covers(const uint64_t mask[2], uint32_t lanes) {
 void touch_range(Instruction& instruction, const Access& access, Touch touch, int64_t offset, uint64_t bytes,
                  uint32_t count, int64_t stride) {
     switch (touch) {
-        case Touch::Read: instruction.reads(*access.tensor, offset, bytes, count, stride, access.role); break;
-        case Touch::Write: instruction.writes(*access.tensor, offset, bytes, count, stride, access.role); break;
-        case Touch::Update: instruction.updates(*access.tensor, offset, bytes, count, stride, access.role); break;
+        case Touch::Read:
+            instruction.reads(*access.tensor, offset, bytes, count, stride, access.role);
+            break;
+        case Touch::Write:
+            instruction.writes(*access.tensor, offset, bytes, count, stride, access.role);
+            break;
+        case Touch::Update:
+            instruction.updates(*access.tensor, offset, bytes, count, stride, access.role);
+            break;
     }
 }
 
@@ -38,7 +44,8 @@ void declare_mask(Instruction& instruction, const Access& access, const uint64_t
     const uint32_t per_block = access.block_elements();
     for_each_run(mask, lanes, [&](uint32_t lane, uint32_t run) {
         while (run > 0) {
-            const uint32_t part = access.stride.block == 1 ? run : std::min(run, per_block - lane % per_block);
+            const uint32_t part =
+                access.stride.block == 1 ? run : std::min(run, per_block - lane % per_block);
             const auto bytes = static_cast<uint64_t>(access.bytes(part));
             const int64_t offset = access.at(first, lane);
             if (step == static_cast<int64_t>(bytes))
@@ -85,13 +92,15 @@ Extent extent_of(Instruction& instruction, const Call& call, uint32_t lanes) {
             state.mask[1] = 0;
         } else {
             instruction.require(call.lanes.low <= lanes,
-                                "Expected mask of 0 to %u elements of a repeat, given %" PRIu64, lanes, call.lanes.low);
+                                "Expected mask of 0 to %u elements of a repeat, given %" PRIu64, lanes,
+                                call.lanes.low);
             prefix(state.mask, call.lanes.low);
         }
     } else if (call.lanes.form == Lanes::Form::Bits) {
         if (!state.counter && lanes <= 64)
             instruction.require(call.lanes.low != 0 || call.lanes.high == 0,
-                                "Expected bits in mask[0], which holds the %u lanes of a repeat, given mask[0] = 0 and bits in mask[1]",
+                                "Expected bits in mask[0], which holds the %u lanes of a repeat, given "
+                                "mask[0] = 0 and bits in mask[1]",
                                 lanes);
         state.mask[0] = call.lanes.low;
         state.mask[1] = call.lanes.high;
@@ -117,7 +126,8 @@ void declare(Instruction& instruction, const Access& access, const Extent& exten
         const int64_t bytes = (extent.count * access.nibbles + 1) / 2;
         touch_range(instruction, access, touch, 0, static_cast<uint64_t>(bytes), 1, 0);
     } else if (extent.linear() >= 0 && access.contiguous(extent)) {
-        touch_range(instruction, access, touch, 0, static_cast<uint64_t>(access.bytes(extent.linear())), 1, 0);
+        touch_range(instruction, access, touch, 0, static_cast<uint64_t>(access.bytes(extent.linear())), 1,
+                    0);
     } else if (extent.mask[0] == extent.last[0] && extent.mask[1] == extent.last[1]) {
         declare_mask(instruction, access, extent.mask, extent.lanes, 0, extent.repeats, touch);
     } else {
@@ -126,7 +136,8 @@ void declare(Instruction& instruction, const Access& access, const Extent& exten
     }
 }
 
-void check(Instruction& instruction, const Local& tensor, const char* role, uint32_t set, uint32_t alignment) {
+void check(Instruction& instruction, const Local& tensor, const char* role, uint32_t set,
+           uint32_t alignment) {
     instruction.lives_in(tensor, Space::UB, role);
     instruction.takes(holds(set, tensor.dtype), tensor.dtype, role);
     instruction.aligned(tensor, alignment, role);
@@ -141,8 +152,8 @@ void check_apart(Instruction& instruction, const Local& dst, uint64_t dst_bytes,
     const bool apart = dst.space != src.space || dst_bytes == 0 || src_bytes == 0 ||
                        dst.offset + dst_bytes <= src.offset || src.offset + src_bytes <= dst.offset;
     instruction.require(apart,
-                        "Expected dst and %s not to overlap, given dst at bytes [%u, %" PRIu64 ") and %s at [%u, %" PRIu64
-                        ") of UB",
+                        "Expected dst and %s not to overlap, given dst at bytes [%u, %" PRIu64
+                        ") and %s at [%u, %" PRIu64 ") of UB",
                         role, dst.offset, dst.offset + dst_bytes, role, src.offset, src.offset + src_bytes);
 }
 
@@ -171,12 +182,12 @@ void check_overlap(Instruction& instruction, const Access& dst, const Access& sr
     if (written.end <= read.first || read.end <= written.first) return;
     const bool same_start = dst.tensor->offset == src.tensor->offset;
     const char* what =
-        "Expected dst and %s to be the same elements or not to overlap, given dst at bytes [%" PRId64 ", %" PRId64
-        ") and %s at [%" PRId64 ", %" PRId64 ") of UB";
+        "Expected dst and %s to be the same elements or not to overlap, given dst at bytes [%" PRId64
+        ", %" PRId64 ") and %s at [%" PRId64 ", %" PRId64 ") of UB";
     if (extent.counted) {
         // From wide to narrow in place what is written has been read before.
-        instruction.require(same_start && dst.nibbles <= src.nibbles, what, src.role, written.first, written.end,
-                            src.role, read.first, read.end);
+        instruction.require(same_start && dst.nibbles <= src.nibbles, what, src.role, written.first,
+                            written.end, src.role, read.first, read.end);
         return;
     }
     if (same_start && dst.nibbles == src.nibbles && dst.stride.block == src.stride.block &&
@@ -191,7 +202,8 @@ void check_overlap(Instruction& instruction, const Access& dst, const Access& sr
         const uint32_t per_block = access.block_elements();
         for (uint32_t block = 0; block * per_block < extent.lanes; ++block) {
             bool works = false;
-            for (uint32_t lane = block * per_block; lane < std::min(extent.lanes, (block + 1) * per_block); ++lane)
+            for (uint32_t lane = block * per_block; lane < std::min(extent.lanes, (block + 1) * per_block);
+                 ++lane)
                 works = works || (mask[lane / 64] >> (lane % 64) & 1U);
             const int64_t at = (access.tensor->offset + access.at(repeat, block * per_block)) / 32;
             if (works && at >= 0 && at < all_blocks) f(static_cast<uint32_t>(at));
@@ -223,7 +235,8 @@ uint64_t vector_register(VectorRegister number, Where where) {
 
 uint32_t repeats_that_meet(const Access& first, const Access& second, const Extent& extent) {
     const auto groups = [&](const Access& access, int64_t repeat) {
-        const int64_t block = access.tensor->offset / 32 + repeat * (extent.counted ? 8 : access.stride.repeat);
+        const int64_t block =
+            access.tensor->offset / 32 + repeat * (extent.counted ? 8 : access.stride.repeat);
         uint32_t used = 0;
         for (int64_t i = 0; i < 8; ++i)
             used |= 1U << ((block + i * (extent.counted ? 1 : access.stride.block)) % 16);

@@ -38,7 +38,9 @@ struct Extent {
     // The number of elements where each repeat is full but perhaps the last, of which the first ones work;
     // -1 otherwise.
     int64_t linear() const;
-    bool nothing() const { return counted ? count == 0 : repeats == 0 || (mask[0] | mask[1] | last[0] | last[1]) == 0; }
+    bool nothing() const {
+        return counted ? count == 0 : repeats == 0 || (mask[0] | mask[1] | last[0] | last[1]) == 0;
+    }
     // Repeats the unit makes, for the cost.
     uint32_t cost_repeats() const {
         return static_cast<uint32_t>(counted ? (count + lanes - 1) / lanes : repeats);
@@ -77,11 +79,13 @@ enum class Touch : uint8_t { Read, Write, Update };
 // Tells the instruction which bytes of the operand it touches.
 void declare(Instruction& instruction, const Access& access, const Extent& extent, Touch touch);
 
-// Checks that hold for every operand of a vector instruction: in UB, starting at 32 bytes, of a dtype of `set`.
-void check(Instruction& instruction, const Local& tensor, const char* role, uint32_t set, uint32_t alignment = 32);
+// Checks that hold for every operand of a vector instruction: in UB, starting at 32 bytes, of a dtype of
+// `set`.
+void check(Instruction& instruction, const Local& tensor, const char* role, uint32_t set,
+           uint32_t alignment = 32);
 
-// A source that overlaps the destination does so wholly, block by block, and nothing written in a repeat is read
-// in a later one; `accumulates` allows that, where one of the two stays in place.
+// A source that overlaps the destination does so wholly, block by block, and nothing written in a repeat is
+// read in a later one; `accumulates` allows that, where one of the two stays in place.
 void check_overlap(Instruction& instruction, const Access& dst, const Access& src, const Extent& extent,
                    bool accumulates = false);
 
@@ -115,7 +119,8 @@ void for_each_run(const uint64_t mask[2], uint32_t lanes, F f) {
     }
 }
 
-// Calls f(repeat, first lane, elements, bytes into each operand…) for pieces in which every operand is contiguous.
+// Calls f(repeat, first lane, elements, bytes into each operand…) for pieces in which every operand is
+// contiguous.
 template <int operands, typename F>
 void walk(const Extent& extent, const Access (&access)[operands], F f) {
     int64_t at[operands] = {};
@@ -150,8 +155,8 @@ void walk(const Extent& extent, const Access (&access)[operands], F f) {
     }
 }
 
-// The eight KiB at byte 184 * 1024 of UB that some instructions overwrite. No buffer is reserved for them: what a
-// kernel keeps there is lost.
+// The eight KiB at byte 184 * 1024 of UB that some instructions overwrite. No buffer is reserved for them:
+// what a kernel keeps there is lost.
 Local scratch_space();
 
 // Elements of a repeat of instructions on elements of up to `bytes` bytes.
@@ -160,11 +165,12 @@ constexpr uint32_t lanes_of(uint32_t bytes) { return 256 / bytes; }
 // Lets one pipe wait for what another has done so far, as instructions do that are made of several.
 void synchronise(Pipe from, Pipe to, Where where);
 
-// Repeats in which two operands are read from the same group of banks, one after the other. A repeat reads eight
-// blocks of each; the 16 groups are one block wide.
+// Repeats in which two operands are read from the same group of banks, one after the other. A repeat reads
+// eight blocks of each; the 16 groups are one block wide.
 uint32_t repeats_that_meet(const Access& first, const Access& second, const Extent& extent);
 
 // Logs the instruction's cost and orders it; whether its data is to be moved.
-bool launch(Instruction& instruction, const Extent& extent, uint32_t widest, Dtype dtype, uint32_t meeting = 0);
+bool launch(Instruction& instruction, const Extent& extent, uint32_t widest, Dtype dtype,
+            uint32_t meeting = 0);
 
 }  // namespace sim

@@ -115,7 +115,8 @@ void integer_to_integer(void* dst, const void* src, int64_t count) {
 }
 void dequantise(void* dst, const void* src, int64_t count) {
     const double scale = half_to_float(static_cast<uint16_t>(registers().quantisation));
-    convert<uint16_t, int32_t>(dst, src, count, [scale](int32_t x) { return float_to_half(to_odd(x * scale)); });
+    convert<uint16_t, int32_t>(dst, src, count,
+                               [scale](int32_t x) { return float_to_half(to_odd(x * scale)); });
 }
 
 constexpr uint32_t set_of_modes(std::initializer_list<Round> modes) {
@@ -131,14 +132,19 @@ constexpr uint32_t any_mode = 0x7fU;
 // The modes that Cast takes from one dtype to another, none if it does not take the pair.
 uint32_t cast_modes(Dtype dst, Dtype src) {
     switch (src) {
-        case Dtype::I4: case Dtype::I8: case Dtype::U8: return dst == Dtype::F16 ? none : 0;
+        case Dtype::I4:
+        case Dtype::I8:
+        case Dtype::U8:
+            return dst == Dtype::F16 ? none : 0;
         case Dtype::I16:
             return dst == Dtype::F16 ? to_nearest_or_directed | none : dst == Dtype::F32 ? none : 0;
         case Dtype::F16:
-            if (dst == Dtype::I4 || dst == Dtype::I8 || dst == Dtype::U8) return to_nearest_or_directed | none;
+            if (dst == Dtype::I4 || dst == Dtype::I8 || dst == Dtype::U8)
+                return to_nearest_or_directed | none;
             if (dst == Dtype::I16 || dst == Dtype::I32) return to_nearest_or_directed;
             return dst == Dtype::F32 ? none : 0;
-        case Dtype::BF16: return dst == Dtype::I32 ? to_nearest_or_directed : dst == Dtype::F32 ? none : 0;
+        case Dtype::BF16:
+            return dst == Dtype::I32 ? to_nearest_or_directed : dst == Dtype::F32 ? none : 0;
         case Dtype::I32:
             if (dst == Dtype::I16 || dst == Dtype::I64) return none;
             if (dst == Dtype::F16) return any_mode;  // without effect: SetDeqScale says how
@@ -148,60 +154,90 @@ uint32_t cast_modes(Dtype dst, Dtype src) {
             return holds(set_of({Dtype::I16, Dtype::I32, Dtype::I64, Dtype::F32, Dtype::BF16}), dst)
                        ? to_nearest_or_directed
                        : 0;
-        case Dtype::I64: return dst == Dtype::I32 ? none : dst == Dtype::F32 ? to_nearest_or_directed : 0;
-        default: return 0;
+        case Dtype::I64:
+            return dst == Dtype::I32 ? none : dst == Dtype::F32 ? to_nearest_or_directed : 0;
+        default:
+            return 0;
     }
 }
 
 template <Round mode>
 CastLoop cast_loop_in(Dtype dst, Dtype src) {
     switch (src) {
-        case Dtype::I4: return int4_to_half;
-        case Dtype::I8: return byte_to_half<int8_t>;
-        case Dtype::U8: return byte_to_half<uint8_t>;
-        case Dtype::I16: return dst == Dtype::F16 ? i16_to_half<mode> : integer_to_single<int16_t, float>;
+        case Dtype::I4:
+            return int4_to_half;
+        case Dtype::I8:
+            return byte_to_half<int8_t>;
+        case Dtype::U8:
+            return byte_to_half<uint8_t>;
+        case Dtype::I16:
+            return dst == Dtype::F16 ? i16_to_half<mode> : integer_to_single<int16_t, float>;
         case Dtype::F16:
             switch (dst) {
-                case Dtype::I4: return half_to_int4<mode>;
-                case Dtype::I8: return half_to_integer<mode, int8_t>;
-                case Dtype::U8: return half_to_integer<mode, uint8_t>;
-                case Dtype::I16: return half_to_integer<mode, int16_t>;
-                case Dtype::I32: return half_to_integer<mode, int32_t>;
-                default: return half_to_single;
+                case Dtype::I4:
+                    return half_to_int4<mode>;
+                case Dtype::I8:
+                    return half_to_integer<mode, int8_t>;
+                case Dtype::U8:
+                    return half_to_integer<mode, uint8_t>;
+                case Dtype::I16:
+                    return half_to_integer<mode, int16_t>;
+                case Dtype::I32:
+                    return half_to_integer<mode, int32_t>;
+                default:
+                    return half_to_single;
             }
-        case Dtype::BF16: return dst == Dtype::I32 ? bfloat16_to_i32<mode> : bfloat16_to_single;
+        case Dtype::BF16:
+            return dst == Dtype::I32 ? bfloat16_to_i32<mode> : bfloat16_to_single;
         case Dtype::I32:
             switch (dst) {
-                case Dtype::I16: return integer_to_integer<int16_t, int32_t>;
-                case Dtype::I64: return integer_to_single<int32_t, int64_t>;
-                case Dtype::F16: return dequantise;
+                case Dtype::I16:
+                    return integer_to_integer<int16_t, int32_t>;
+                case Dtype::I64:
+                    return integer_to_single<int32_t, int64_t>;
+                case Dtype::F16:
+                    return dequantise;
                 default:
                     if (mode == Round::Rint || mode == Round::None) return integer_to_single<int32_t, float>;
                     return integer_to_rounded_single<mode, int32_t>;
             }
         case Dtype::F32:
             switch (dst) {
-                case Dtype::I16: return single_to_integer<mode, int16_t>;
-                case Dtype::I32: return single_to_integer<mode, int32_t>;
-                case Dtype::I64: return single_to_integer<mode, int64_t>;
-                case Dtype::F16: return single_to_half<mode>;
-                case Dtype::BF16: return single_to_bfloat16<mode>;
-                default: return single_to_single<mode>;
+                case Dtype::I16:
+                    return single_to_integer<mode, int16_t>;
+                case Dtype::I32:
+                    return single_to_integer<mode, int32_t>;
+                case Dtype::I64:
+                    return single_to_integer<mode, int64_t>;
+                case Dtype::F16:
+                    return single_to_half<mode>;
+                case Dtype::BF16:
+                    return single_to_bfloat16<mode>;
+                default:
+                    return single_to_single<mode>;
             }
         default:
-            return dst == Dtype::I32 ? integer_to_integer<int32_t, int64_t> : integer_to_rounded_single<mode, int64_t>;
+            return dst == Dtype::I32 ? integer_to_integer<int32_t, int64_t>
+                                     : integer_to_rounded_single<mode, int64_t>;
     }
 }
 
 CastLoop cast_loop(Dtype dst, Dtype src, Round mode) {
     switch (mode) {
-        case Round::None: return cast_loop_in<Round::None>(dst, src);
-        case Round::Rint: return cast_loop_in<Round::Rint>(dst, src);
-        case Round::Floor: return cast_loop_in<Round::Floor>(dst, src);
-        case Round::Ceil: return cast_loop_in<Round::Ceil>(dst, src);
-        case Round::Round: return cast_loop_in<Round::Round>(dst, src);
-        case Round::Trunc: return cast_loop_in<Round::Trunc>(dst, src);
-        case Round::Odd: return cast_loop_in<Round::Odd>(dst, src);
+        case Round::None:
+            return cast_loop_in<Round::None>(dst, src);
+        case Round::Rint:
+            return cast_loop_in<Round::Rint>(dst, src);
+        case Round::Floor:
+            return cast_loop_in<Round::Floor>(dst, src);
+        case Round::Ceil:
+            return cast_loop_in<Round::Ceil>(dst, src);
+        case Round::Round:
+            return cast_loop_in<Round::Round>(dst, src);
+        case Round::Trunc:
+            return cast_loop_in<Round::Trunc>(dst, src);
+        case Round::Odd:
+            return cast_loop_in<Round::Odd>(dst, src);
     }
     return nullptr;
 }
@@ -218,16 +254,19 @@ constexpr uint32_t any_dtype = ~uint32_t{0};
 void check_pairs(Instruction& instruction, const Extent& extent, Dtype dst, Dtype src) {
     if (dst != Dtype::I4 && src != Dtype::I4) return;
     if (extent.counted)
-        return instruction.require(extent.count % 2 == 0, "Expected an even count for int4, given %" PRId64, extent.count);
+        return instruction.require(extent.count % 2 == 0, "Expected an even count for int4, given %" PRId64,
+                                   extent.count);
     constexpr uint64_t even = 0x5555555555555555U;
     for (uint64_t word : {extent.mask[0], extent.mask[1], extent.last[0], extent.last[1]})
-        instruction.require((word & even) == (word >> 1 & even),
-                            "Expected a mask that takes both elements of a byte of int4 or none, given 0x%" PRIx64, word);
+        instruction.require(
+            (word & even) == (word >> 1 & even),
+            "Expected a mask that takes both elements of a byte of int4 or none, given 0x%" PRIx64, word);
 }
 
 }  // namespace
 
-void cast(const Call& call, const Local& dst, const Local& src, Round mode, Stride dst_stride, Stride src_stride) {
+void cast(const Call& call, const Local& dst, const Local& src, Round mode, Stride dst_stride,
+          Stride src_stride) {
     Instruction instruction(Pipe::V, call.name, call.where);
     if (instruction.skipped()) return;
     const uint32_t widest = std::max({size_of(dst.dtype), size_of(src.dtype), 2U});
@@ -264,7 +303,8 @@ void binary_cast(const Call& call, Binary operation, const Local& dst, const Loc
                                                             : Binary::SubRelu;
     const uint32_t size = size_of(src0.dtype);
     const Extent extent = extent_of(instruction, call, lanes_of(size));
-    const Access all[3] = {{dst, "dst", dst_stride}, {src0, "src0", src0_stride}, {src1, "src1", src1_stride}};
+    const Access all[3] = {
+        {dst, "dst", dst_stride}, {src0, "src0", src0_stride}, {src1, "src1", src1_stride}};
     if (!cost_only()) {
         const bool taken =
             src0.dtype == src1.dtype &&
@@ -291,14 +331,15 @@ void binary_cast(const Call& call, Binary operation, const Local& dst, const Loc
     walk(extent, all, [&](int64_t, uint32_t, int64_t count, const int64_t* offset) {
         for (int64_t start = 0; start < count; start += piece) {
             const int64_t n = std::min(count - start, piece);
-            loop({result, data(src0) + offset[1] + start * size, data(src1) + offset[2] + start * size, 0}, n);
+            loop({result, data(src0) + offset[1] + start * size, data(src1) + offset[2] + start * size, 0},
+                 n);
             narrowing(data(dst) + offset[0] + start * size_of(dst.dtype), result, n);
         }
     });
 }
 
-void set_quantisation(const Local& table, const float scale[16], const int16_t offset[16], const bool sign[16],
-                      Where where) {
+void set_quantisation(const Local& table, const float scale[16], const int16_t offset[16],
+                      const bool sign[16], Where where) {
     for (uint32_t lane = 0; lane < 16; ++lane) {
         const uint64_t bits = quantisation_bits(scale[lane], offset[lane], sign[lane]);
         store(table, lane * 8, &bits, 8, where);
@@ -319,8 +360,9 @@ void cast_quantised(const Call& call, const Local& dst, const Local& src, bool p
     Local half_blocks = dst;
     half_blocks.dtype = Dtype::I16;
     const Access to(half_blocks, "dst", dst_stride), from(src, "src", src_stride);
-    const Local table{Space::UB, dst.position, Dtype::U64, static_cast<uint32_t>(registers().quantisation) & 0x3ffffU,
-                      128, -1};
+    const Local table{Space::UB,  dst.position,
+                      Dtype::U64, static_cast<uint32_t>(registers().quantisation) & 0x3ffffU,
+                      128,        -1};
     Extent whole = extent;
     if (whole.counted) {  // as repeats: the blocks of the two differ
         whole.counted = false;
@@ -331,41 +373,44 @@ void cast_quantised(const Call& call, const Local& dst, const Local& src, bool p
         whole.last[1] = last >= 128 ? ~uint64_t{0} : last > 64 ? (uint64_t{1} << (last - 64)) - 1 : 0;
     }
     if (!cost_only()) {
-        instruction.takes(src.dtype == Dtype::I16 && (dst.dtype == Dtype::I8 || dst.dtype == Dtype::U8), src.dtype,
-                          "src");
+        instruction.takes(src.dtype == Dtype::I16 && (dst.dtype == Dtype::I8 || dst.dtype == Dtype::U8),
+                          src.dtype, "src");
         check(instruction, dst, "dst", any_dtype);
         check(instruction, src, "src", any_dtype);
         declare(instruction, from, whole, Touch::Read);
         if (per_lane) instruction.reads(table, 0, 128, 1, 0, "the table of SetDeqScale");
         // Exactly the half blocks, one repeat after another.
         for (int64_t repeat = 0; repeat < whole.repeats; ++repeat)
-            for_each_run(repeat + 1 == whole.repeats ? whole.last : whole.mask, 128, [&](uint32_t first, uint32_t n) {
-                for (uint32_t lane = first; lane < first + n;) {
-                    const uint32_t part = std::min(first + n - lane, 16 - lane % 16);
-                    instruction.writes(dst, to.at(repeat, lane / 16 * 16) + (upper ? 16 : 0) + lane % 16, part, 1, 0,
-                                       "dst");
-                    lane += part;
-                }
-            });
+            for_each_run(
+                repeat + 1 == whole.repeats ? whole.last : whole.mask, 128, [&](uint32_t first, uint32_t n) {
+                    for (uint32_t lane = first; lane < first + n;) {
+                        const uint32_t part = std::min(first + n - lane, 16 - lane % 16);
+                        instruction.writes(dst, to.at(repeat, lane / 16 * 16) + (upper ? 16 : 0) + lane % 16,
+                                           part, 1, 0, "dst");
+                        lane += part;
+                    }
+                });
     }
     if (extent.nothing() || !launch(instruction, extent, 2, src.dtype)) return;
     for (int64_t repeat = 0; repeat < whole.repeats; ++repeat)
-        for_each_run(repeat + 1 == whole.repeats ? whole.last : whole.mask, 128, [&](uint32_t first, uint32_t n) {
-            for (uint32_t lane = first; lane < first + n; ++lane) {
-                uint64_t parameters = registers().quantisation;
-                if (per_lane) std::memcpy(&parameters, data(table) + lane % 16 * 8, 8);
-                // The unit looks at ten bits of the scale's fraction.
-                const auto scale = bits_as<float>(static_cast<uint32_t>(parameters) & 0xffffe000U);
-                const int field = static_cast<int>(parameters >> 37 & 0x1ffU);
-                const int offset = field >= 256 ? field - 512 : field;
-                int16_t x;
-                std::memcpy(&x, data(src) + from.at(repeat, lane), 2);
-                const float y = round_integer<Round::Rint>(static_cast<float>(x) * scale + static_cast<float>(offset));
-                const uint8_t byte = parameters >> 46 & 1U ? static_cast<uint8_t>(saturate<int8_t>(y))
-                                                           : saturate<uint8_t>(y);
-                data(dst)[to.at(repeat, lane / 16 * 16) + (upper ? 16 : 0) + lane % 16] = byte;
-            }
-        });
+        for_each_run(
+            repeat + 1 == whole.repeats ? whole.last : whole.mask, 128, [&](uint32_t first, uint32_t n) {
+                for (uint32_t lane = first; lane < first + n; ++lane) {
+                    uint64_t parameters = registers().quantisation;
+                    if (per_lane) std::memcpy(&parameters, data(table) + lane % 16 * 8, 8);
+                    // The unit looks at ten bits of the scale's fraction.
+                    const auto scale = bits_as<float>(static_cast<uint32_t>(parameters) & 0xffffe000U);
+                    const int field = static_cast<int>(parameters >> 37 & 0x1ffU);
+                    const int offset = field >= 256 ? field - 512 : field;
+                    int16_t x;
+                    std::memcpy(&x, data(src) + from.at(repeat, lane), 2);
+                    const float y = round_integer<Round::Rint>(static_cast<float>(x) * scale +
+                                                               static_cast<float>(offset));
+                    const uint8_t byte = parameters >> 46 & 1U ? static_cast<uint8_t>(saturate<int8_t>(y))
+                                                               : saturate<uint8_t>(y);
+                    data(dst)[to.at(repeat, lane / 16 * 16) + (upper ? 16 : 0) + lane % 16] = byte;
+                }
+            });
 }
 
 }  // namespace sim

@@ -20,24 +20,30 @@ void compare_elements(uint8_t* flags, Comparison mode, const T* a, const T* b, i
         for (int64_t i = 0; i < count; ++i) flags[i] = holds(a[i], b[i * step]) ? 1 : 0;
     };
     switch (mode) {
-        case Comparison::Less: return each([](T x, T y) { return x < y; });
-        case Comparison::Greater: return each([](T x, T y) { return x > y; });
-        case Comparison::Equal: return each([](T x, T y) { return x == y; });
-        case Comparison::LessEqual: return each([](T x, T y) { return x <= y; });
-        case Comparison::GreaterEqual: return each([](T x, T y) { return x >= y; });
-        case Comparison::NotEqual: return each([](T x, T y) { return x != y; });
+        case Comparison::Less:
+            return each([](T x, T y) { return x < y; });
+        case Comparison::Greater:
+            return each([](T x, T y) { return x > y; });
+        case Comparison::Equal:
+            return each([](T x, T y) { return x == y; });
+        case Comparison::LessEqual:
+            return each([](T x, T y) { return x <= y; });
+        case Comparison::GreaterEqual:
+            return each([](T x, T y) { return x >= y; });
+        case Comparison::NotEqual:
+            return each([](T x, T y) { return x != y; });
     }
 }
 
 // Flags, one to a byte, of contiguous elements; `step` 0 compares with one value.
-void compare_piece(uint8_t* flags, Comparison mode, Dtype dtype, const uint8_t* a, const uint8_t* b, int64_t step,
-                   int64_t count) {
+void compare_piece(uint8_t* flags, Comparison mode, Dtype dtype, const uint8_t* a, const uint8_t* b,
+                   int64_t step, int64_t count) {
     if (dtype == Dtype::F32)
-        return compare_elements(flags, mode, reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b),
-                                step, count);
+        return compare_elements(flags, mode, reinterpret_cast<const float*>(a),
+                                reinterpret_cast<const float*>(b), step, count);
     if (dtype == Dtype::I32)
-        return compare_elements(flags, mode, reinterpret_cast<const int32_t*>(a), reinterpret_cast<const int32_t*>(b),
-                                step, count);
+        return compare_elements(flags, mode, reinterpret_cast<const int32_t*>(a),
+                                reinterpret_cast<const int32_t*>(b), step, count);
     float wide_a[piece], wide_b[piece];
     widen_half(wide_a, reinterpret_cast<const uint16_t*>(a), count);
     widen_half(wide_b, reinterpret_cast<const uint16_t*>(b), step == 0 ? 1 : count);
@@ -82,7 +88,8 @@ void compare_any(const Call& call, Comparison mode, const Local& dst, const Loca
     if (instruction.skipped()) return;
     const uint32_t size = size_of(src0.dtype), lanes = lanes_of(size);
     const Extent extent = whole_repeats(instruction, call, lanes);
-    const Access from0(src0, "src0", src0_stride), from1(src1 ? *src1 : src0, "src1", src1 ? src1_stride : src0_stride);
+    const Access from0(src0, "src0", src0_stride),
+        from1(src1 ? *src1 : src0, "src1", src1 ? src1_stride : src0_stride);
     const int64_t elements = extent.counted ? extent.count : extent.linear();
     const auto result_bytes = static_cast<uint64_t>((elements + 7) / 8);
     if (!cost_only()) {
@@ -94,8 +101,9 @@ void compare_any(const Call& call, Comparison mode, const Local& dst, const Loca
         }
         if (extent.counted)
             instruction.require(extent.count * size % 256 == 0,
-                                "Expected count elements that fill whole repeats of 256 bytes (a multiple of %u), given %"
-                                PRId64, lanes, extent.count);
+                                "Expected count elements that fill whole repeats of 256 bytes (a multiple of "
+                                "%u), given %" PRId64,
+                                lanes, extent.count);
         declare(instruction, from0, extent, Touch::Read);
         if (src1) declare(instruction, from1, extent, Touch::Read);
         if (elements > 0) instruction.writes(dst, 0, result_bytes, 1, 0, "dst");
@@ -107,7 +115,8 @@ void compare_any(const Call& call, Comparison mode, const Local& dst, const Loca
     walk(extent, all, [&](int64_t repeat, uint32_t first, int64_t count, const int64_t* offset) {
         for (int64_t start = 0; start < count; start += piece) {
             const int64_t n = std::min(count - start, piece);
-            const uint8_t* b = src1 ? data(*src1) + offset[1] + start * size : reinterpret_cast<uint8_t*>(&value);
+            const uint8_t* b =
+                src1 ? data(*src1) + offset[1] + start * size : reinterpret_cast<uint8_t*>(&value);
             compare_piece(flags, mode, src0.dtype, data(src0) + offset[0] + start * size, b, src1 ? 1 : 0, n);
             set_bits(data(dst), repeat * lanes + first + start, flags, n);
         }
@@ -126,8 +135,8 @@ void compare_scalar(const Call& call, Comparison mode, const Local& dst, const L
     compare_any(call, mode, dst, src0, nullptr, value, src0_stride, {});
 }
 
-void compare_to_mask(const Call& call, Comparison mode, const Local& src0, const Local& src1, Stride src0_stride,
-                     Stride src1_stride) {
+void compare_to_mask(const Call& call, Comparison mode, const Local& src0, const Local& src1,
+                     Stride src0_stride, Stride src1_stride) {
     Instruction instruction(Pipe::V, call.name, call.where);
     if (instruction.skipped()) return;
     const uint32_t size = size_of(src0.dtype), lanes = lanes_of(size);
@@ -185,12 +194,12 @@ void select_elements(T* dst, const uint8_t* bits, int64_t first, const T* a, con
 
 struct SelectOperands {
     const Local* dst;
-    const Local* bits;   // the selection in memory, or none
+    const Local* bits;  // the selection in memory, or none
     const uint8_t* bits_in_register;
     const Local* src0;
-    const Local* src1;   // or none and `value` its bits
+    const Local* src1;  // or none and `value` its bits
     uint64_t value;
-    bool reuses_bits;    // the same bits for every repeat
+    bool reuses_bits;  // the same bits for every repeat
     bool scratch;
 };
 
@@ -235,11 +244,13 @@ void select_any(const Call& call, const SelectOperands& operands, Stride dst_str
         const uint8_t* a = data(src0) + offset[1];
         const uint8_t* b = src1 ? data(*src1) + offset[2] : reinterpret_cast<const uint8_t*>(&operands.value);
         if (size == 2)
-            select_elements(reinterpret_cast<uint16_t*>(to), bits, first, reinterpret_cast<const uint16_t*>(a),
-                            reinterpret_cast<const uint16_t*>(b), src1 ? 1 : 0, count);
+            select_elements(reinterpret_cast<uint16_t*>(to), bits, first,
+                            reinterpret_cast<const uint16_t*>(a), reinterpret_cast<const uint16_t*>(b),
+                            src1 ? 1 : 0, count);
         else
-            select_elements(reinterpret_cast<uint32_t*>(to), bits, first, reinterpret_cast<const uint32_t*>(a),
-                            reinterpret_cast<const uint32_t*>(b), src1 ? 1 : 0, count);
+            select_elements(reinterpret_cast<uint32_t*>(to), bits, first,
+                            reinterpret_cast<const uint32_t*>(a), reinterpret_cast<const uint32_t*>(b),
+                            src1 ? 1 : 0, count);
     };
     walk(extent, all, [&](int64_t repeat, uint32_t first, int64_t count, const int64_t* offset) {
         if (!operands.reuses_bits) return part(repeat * lanes + first, count, offset);
@@ -259,11 +270,14 @@ void select_any(const Call& call, const SelectOperands& operands, Stride dst_str
 void select(const Call& call, Selection mode, const Local& dst, const Local& mask, const Local& src0,
             const Local& src1, Stride dst_stride, Stride src0_stride, Stride src1_stride) {
     if (mode == Selection::TensorScalar)
-        fail(call.where, "[%s] Expected selMode VSEL_CMPMASK_SPR or VSEL_TENSOR_TENSOR_MODE where src1 is a tensor, "
-             "given VSEL_TENSOR_SCALAR_MODE", call.name);
+        fail(call.where,
+             "[%s] Expected selMode VSEL_CMPMASK_SPR or VSEL_TENSOR_TENSOR_MODE where src1 is a tensor, "
+             "given VSEL_TENSOR_SCALAR_MODE",
+             call.name);
     const bool reuses = mode == Selection::CompareMask;
     if (reuses && !cost_only()) std::memcpy(registers().compare_mask, data(mask), std::min(mask.bytes, 16U));
-    select_any(call, {&dst, &mask, nullptr, &src0, &src1, 0, reuses, !reuses}, dst_stride, src0_stride, src1_stride);
+    select_any(call, {&dst, &mask, nullptr, &src0, &src1, 0, reuses, !reuses}, dst_stride, src0_stride,
+               src1_stride);
 }
 
 void select_scalar(const Call& call, const Local& dst, const Local& mask, const Local& src0, uint64_t value,
@@ -280,12 +294,13 @@ void select_register(const Call& call, Selection mode, const Local& dst, const L
         return select_any(call, {&dst, nullptr, held, &src0, &src1, 0, true, false}, dst_stride, src0_stride,
                           src1_stride);
     if (mode == Selection::TensorScalar)
-        return select_any(call, {&dst, &src1, nullptr, &src0, nullptr, word, false, false}, dst_stride, src0_stride,
-                          {});
+        return select_any(call, {&dst, &src1, nullptr, &src0, nullptr, word, false, false}, dst_stride,
+                          src0_stride, {});
     Local bits = cost_only() ? src0 : block_at(word, Dtype::U8, call.where);
     bits.bytes = std::max(bits.bytes, static_cast<uint32_t>(call.repeats) * 16);
     bits.dtype = Dtype::U8;
-    select_any(call, {&dst, &bits, nullptr, &src0, &src1, 0, false, false}, dst_stride, src0_stride, src1_stride);
+    select_any(call, {&dst, &bits, nullptr, &src0, &src1, 0, false, false}, dst_stride, src0_stride,
+               src1_stride);
 }
 
 }  // namespace sim

@@ -15,9 +15,16 @@ bool reads_destination(Binary operation) {
 // What may add up over repeats in one place: dst and src1 the same, one of them not moving on.
 bool may_accumulate(Binary operation, Dtype dtype) {
     switch (operation) {
-        case Binary::Add: case Binary::Sub: case Binary::Mul: case Binary::Max: case Binary::Min:
-        case Binary::AddRelu: case Binary::SubRelu: return dtype != Dtype::I16;
-        default: return false;
+        case Binary::Add:
+        case Binary::Sub:
+        case Binary::Mul:
+        case Binary::Max:
+        case Binary::Min:
+        case Binary::AddRelu:
+        case Binary::SubRelu:
+            return dtype != Dtype::I16;
+        default:
+            return false;
     }
 }
 
@@ -32,7 +39,8 @@ void binary(const Call& call, Binary operation, const Local& dst, const Local& s
     const uint32_t widest = std::max(size_of(dst.dtype), size_of(src0.dtype));
     const Extent extent = extent_of(instruction, call, lanes_of(widest));
     const Loop loop = binary_loop(operation, dst.dtype, src0.dtype);
-    const Access to(dst, "dst", dst_stride), from0(src0, "src0", src0_stride), from1(src1, "src1", src1_stride);
+    const Access to(dst, "dst", dst_stride), from0(src0, "src0", src0_stride),
+        from1(src1, "src1", src1_stride);
     if (!cost_only()) {
         instruction.takes(loop != nullptr && src0.dtype == src1.dtype, src0.dtype, "src0");
         check(instruction, dst, "dst", any_dtype);
@@ -45,7 +53,8 @@ void binary(const Call& call, Binary operation, const Local& dst, const Local& s
         declare(instruction, from1, extent, Touch::Read);
         if (reads_destination(operation)) declare(instruction, to, extent, Touch::Read);
         if (operation == Binary::AddDeqRelu && !extent.nothing())
-            instruction.writes(scratch_space(), 0, std::min<int64_t>(8192, int64_t{extent.cost_repeats()} * 256), 1, 0,
+            instruction.writes(scratch_space(), 0,
+                               std::min<int64_t>(8192, int64_t{extent.cost_repeats()} * 256), 1, 0,
                                "scratch");
         declare(instruction, to, extent, Touch::Write);
     }

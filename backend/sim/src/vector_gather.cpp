@@ -35,7 +35,8 @@ class Ranges {
 
     // Tells what is left; not a destructor's work, for it may find something.
     void flush() {
-        if (end_ > first_) instruction_.reads(tensor_, first_, static_cast<uint64_t>(end_ - first_), 1, 0, role_);
+        if (end_ > first_)
+            instruction_.reads(tensor_, first_, static_cast<uint64_t>(end_ - first_), 1, 0, role_);
         first_ = end_ = -1;
     }
 
@@ -61,7 +62,8 @@ void gather(const Call& call, const Local& dst, const Local& src, const Local& o
         check(instruction, src, "src", sixteen_or_thirty_two_bits);
         instruction.takes(src.dtype == dst.dtype, src.dtype, "src");
         check(instruction, offsets, "srcOffset", offset_types);
-        instruction.require(base % size == 0, "Expected srcBaseAddr to be a multiple of %u bytes, given %u", size, base);
+        instruction.require(base % size == 0, "Expected srcBaseAddr to be a multiple of %u bytes, given %u",
+                            size, base);
         declare(instruction, all[1], extent, Touch::Read);
         declare(instruction, all[0], extent, Touch::Write);
         Ranges ranges(instruction, src, "src", size);
@@ -69,12 +71,12 @@ void gather(const Call& call, const Local& dst, const Local& src, const Local& o
             for (int64_t i = 0; i < count; ++i) {
                 const uint32_t each = offset_at(offsets, offset[1] / 4 + i);
                 const uint64_t at = uint64_t{base} + each;
-                instruction.require(each % size == 0, "Expected srcOffset to be a multiple of %u bytes, given %u", size,
-                                    each);
+                instruction.require(each % size == 0,
+                                    "Expected srcOffset to be a multiple of %u bytes, given %u", size, each);
                 const uint64_t from = src.offset + at;
-                instruction.require(from + size <= dst.offset || from >= uint64_t{dst.offset} + dst.bytes,
-                                    "Expected src apart from dst, given an element at byte %" PRIu64 " of UB in dst",
-                                    from);
+                instruction.require(
+                    from + size <= dst.offset || from >= uint64_t{dst.offset} + dst.bytes,
+                    "Expected src apart from dst, given an element at byte %" PRIu64 " of UB in dst", from);
                 ranges.add(static_cast<int64_t>(at));
             }
         });
@@ -89,7 +91,8 @@ void gather(const Call& call, const Local& dst, const Local& src, const Local& o
     });
 }
 
-void gather_blocks(const Call& call, const Local& dst, const Local& src, const Local& offsets, Stride dst_stride) {
+void gather_blocks(const Call& call, const Local& dst, const Local& src, const Local& offsets,
+                   Stride dst_stride) {
     Instruction instruction(Pipe::V, call.name, call.where);
     if (instruction.skipped()) return;
     const int64_t repeats = call.repeats;
@@ -103,13 +106,16 @@ void gather_blocks(const Call& call, const Local& dst, const Local& src, const L
         const uint64_t touched = static_cast<uint64_t>((repeats - 1) * step + 7 * block + 32);
         instruction.reads(offsets, 0, static_cast<uint64_t>(repeats) * 32, 1, 0, "offset");
         const auto count = static_cast<uint32_t>(repeats);
-        if (block == 32 && step == 256) instruction.writes(dst, 0, 256 * static_cast<uint64_t>(repeats), 1, 0, "dst");
+        if (block == 32 && step == 256)
+            instruction.writes(dst, 0, 256 * static_cast<uint64_t>(repeats), 1, 0, "dst");
         else
-            for (int64_t i = 0; i < 8; ++i) instruction.writes(dst, i * block, 32, step == 0 ? 1 : count, step, "dst");
+            for (int64_t i = 0; i < 8; ++i)
+                instruction.writes(dst, i * block, 32, step == 0 ? 1 : count, step, "dst");
         Ranges ranges(instruction, src, "src", 32);
         for (int64_t i = 0; i < repeats * 8; ++i) {
             const uint32_t each = offset_at(offsets, i);
-            instruction.require(each % 32 == 0, "Expected offset to be a multiple of 32 bytes, given %u", each);
+            instruction.require(each % 32 == 0, "Expected offset to be a multiple of 32 bytes, given %u",
+                                each);
             instruction.require(uint64_t{src.offset} + each + 32 <= capacity(Space::UB),
                                 "Expected offset inside UB, given %u from src on", each);
             Local part = src;
@@ -119,24 +125,27 @@ void gather_blocks(const Call& call, const Local& dst, const Local& src, const L
         }
         ranges.flush();
     }
-    instruction.work(Work::vector(static_cast<uint32_t>(repeats), size_of(dst.dtype), static_cast<uint8_t>(src.dtype)));
+    instruction.work(
+        Work::vector(static_cast<uint32_t>(repeats), size_of(dst.dtype), static_cast<uint8_t>(src.dtype)));
     if (!instruction.issue()) return;
     for (int64_t i = 0; i < repeats * 8; ++i)
         std::memcpy(data(dst) + i / 8 * step + i % 8 * block, data(src) + offset_at(offsets, i), 32);
 }
 
-uint64_t gather_mask(const Call& call, const Local& dst, const Local& src, const Local* pattern, uint8_t fixed,
-                     const GatherMaskShape& shape) {
+uint64_t gather_mask(const Call& call, const Local& dst, const Local& src, const Local* pattern,
+                     uint8_t fixed, const GatherMaskShape& shape) {
     Instruction instruction(Pipe::V, call.name, call.where);
     if (instruction.skipped()) return 0;
     const uint32_t size = size_of(src.dtype), lanes = lanes_of(size), per_block = 32 / size;
     registers().counter = false;
     registers().mask[0] = registers().mask[1] = ~uint64_t{0};
-    // Normal mode takes a repeat of 256 bytes at a time, counter mode `mask` elements, from as many blocks on end.
+    // Normal mode takes a repeat of 256 bytes at a time, counter mode `mask` elements, from as many blocks on
+    // end.
     const int64_t per_repeat = shape.counter ? shape.mask : lanes;
     const int64_t repeats = call.repeats;
     const auto at = [&](int64_t repeat, int64_t element) {
-        return repeat * shape.src_repeat * 32 + element / per_block * shape.src_block * 32 + element % per_block * size;
+        return repeat * shape.src_repeat * 32 + element / per_block * shape.src_block * 32 +
+               element % per_block * size;
     };
     static constexpr uint64_t fixed_patterns[8] = {0,
                                                    0x5555555555555555,
@@ -153,7 +162,8 @@ uint64_t gather_mask(const Call& call, const Local& dst, const Local& src, const
     if (!cost_only()) {
         check(instruction, dst, "dst", sixteen_or_thirty_two_bits);
         check(instruction, src, "src0", sixteen_or_thirty_two_bits);
-        if (shape.counter) instruction.require(shape.mask >= 1, "Expected mask of 1 or more in counter mode, given 0");
+        if (shape.counter)
+            instruction.require(shape.mask >= 1, "Expected mask of 1 or more in counter mode, given 0");
         if (pattern) {
             check(instruction, *pattern, "src1Pattern", block_types);
             instruction.takes(size_of(pattern->dtype) == size, pattern->dtype, "src1Pattern");
@@ -171,9 +181,10 @@ uint64_t gather_mask(const Call& call, const Local& dst, const Local& src, const
                 instruction.reads(src, 0, static_cast<uint64_t>(per_repeat * size), pieces, step, "src0");
             } else {
                 for (int64_t first = 0; first < per_repeat; first += per_block)
-                    instruction.reads(src, at(0, first),
-                                      static_cast<uint64_t>(std::min<int64_t>(per_block, per_repeat - first) * size),
-                                      pieces, step, "src0");
+                    instruction.reads(
+                        src, at(0, first),
+                        static_cast<uint64_t>(std::min<int64_t>(per_block, per_repeat - first) * size),
+                        pieces, step, "src0");
             }
             int64_t kept = 0;
             for (int64_t repeat = 0; repeat < repeats; ++repeat)
@@ -189,7 +200,8 @@ uint64_t gather_mask(const Call& call, const Local& dst, const Local& src, const
     uint8_t* to = data(dst);
     for (int64_t repeat = 0; repeat < repeats; ++repeat)
         for (int64_t element = 0; element < per_repeat; ++element)
-            if (taken(repeat, element)) std::memcpy(to + kept++ * size, data(src) + at(repeat, element), size);
+            if (taken(repeat, element))
+                std::memcpy(to + kept++ * size, data(src) + at(repeat, element), size);
     registers().vector[reserved_register] = kept;
     return vector_register(reserved_register, call.where);
 }

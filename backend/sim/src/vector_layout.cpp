@@ -16,10 +16,14 @@ constexpr uint32_t any_dtype = ~uint32_t{0};
 template <typename F>
 void by_size(uint32_t size, F f) {
     switch (size) {
-        case 1: return f(uint8_t{});
-        case 2: return f(uint16_t{});
-        case 4: return f(uint32_t{});
-        default: return f(uint64_t{});
+        case 1:
+            return f(uint8_t{});
+        case 2:
+            return f(uint16_t{});
+        case 4:
+            return f(uint32_t{});
+        default:
+            return f(uint64_t{});
     }
 }
 
@@ -63,9 +67,11 @@ void vector_index(const Call& call, const Local& dst, uint64_t first, Stride dst
         for (int64_t i = 0; i < count; ++i) {
             const int64_t index = start + i;
             if (dst.dtype == Dtype::I32) {
-                reinterpret_cast<uint32_t*>(to)[i] = static_cast<uint32_t>(first + static_cast<uint64_t>(index));
+                reinterpret_cast<uint32_t*>(to)[i] =
+                    static_cast<uint32_t>(first + static_cast<uint64_t>(index));
             } else if (dst.dtype == Dtype::I16) {
-                reinterpret_cast<uint16_t*>(to)[i] = static_cast<uint16_t>(first + static_cast<uint64_t>(index));
+                reinterpret_cast<uint16_t*>(to)[i] =
+                    static_cast<uint16_t>(first + static_cast<uint64_t>(index));
             } else if (dst.dtype == Dtype::F32) {
                 float start_value;
                 std::memcpy(&start_value, &first, 4);
@@ -92,10 +98,13 @@ void broadcast_block(const Call& call, const Local& dst, const Local& src, Strid
                     static_cast<uint64_t>(repeats) * 8 * size, "src");
         instruction.reads(src, 0, static_cast<uint64_t>(repeats) * 8 * size, 1, 0, "src");
         const auto count = static_cast<uint32_t>(repeats);
-        if (block == 32 && step == 256) instruction.writes(dst, 0, 256 * static_cast<uint64_t>(repeats), 1, 0, "dst");
-        else if (block == 32) instruction.writes(dst, 0, 256, step == 0 ? 1 : count, step, "dst");
+        if (block == 32 && step == 256)
+            instruction.writes(dst, 0, 256 * static_cast<uint64_t>(repeats), 1, 0, "dst");
+        else if (block == 32)
+            instruction.writes(dst, 0, 256, step == 0 ? 1 : count, step, "dst");
         else
-            for (int64_t i = 0; i < 8; ++i) instruction.writes(dst, i * block, 32, step == 0 ? 1 : count, step, "dst");
+            for (int64_t i = 0; i < 8; ++i)
+                instruction.writes(dst, i * block, 32, step == 0 ? 1 : count, step, "dst");
     }
     if (repeats == 0) return;
     instruction.work(Work::vector(static_cast<uint32_t>(repeats), size, static_cast<uint8_t>(src.dtype)));
@@ -113,13 +122,16 @@ void broadcast_block(const Call& call, const Local& dst, const Local& src, Strid
 namespace {
 
 void check_copy_steps(Instruction& instruction, Stride dst_stride, Stride src_stride) {
-    instruction.require(dst_stride.repeat <= 4095, "Expected dstRepeatSize of 0 to 4095, given %u", dst_stride.repeat);
-    instruction.require(src_stride.repeat <= 4095, "Expected srcRepeatSize of 0 to 4095, given %u", src_stride.repeat);
+    instruction.require(dst_stride.repeat <= 4095, "Expected dstRepeatSize of 0 to 4095, given %u",
+                        dst_stride.repeat);
+    instruction.require(src_stride.repeat <= 4095, "Expected srcRepeatSize of 0 to 4095, given %u",
+                        src_stride.repeat);
 }
 
-// In counter mode Copy, unlike the others, makes its repeats, of so many elements each: as many blocks as that takes.
-void copy_counted(Instruction& instruction, const Call& call, const Local& dst, const Local& src, Stride dst_stride,
-                  Stride src_stride) {
+// In counter mode Copy, unlike the others, makes its repeats, of so many elements each: as many blocks as
+// that takes.
+void copy_counted(Instruction& instruction, const Call& call, const Local& dst, const Local& src,
+                  Stride dst_stride, Stride src_stride) {
     if (call.lanes.form != Lanes::Form::Register) registers().mask[0] = call.lanes.low;
     const uint32_t size = size_of(dst.dtype), per_block = 32 / size;
     const auto count = static_cast<int64_t>(registers().mask[0]);
@@ -207,8 +219,8 @@ void transpose_image(const Call& call, const Local& dst, const Local& src, const
     const uint64_t needed = (shape.channels_last ? shape.c * 2 + 1 : shape.c + 2) * tall * block * size;
     if (elements == 0) return;
     if (!cost_only()) {
-        constexpr uint32_t types = set_of({Dtype::I8, Dtype::U8, Dtype::I16, Dtype::U16, Dtype::F16, Dtype::I32,
-                                           Dtype::U32, Dtype::F32});
+        constexpr uint32_t types = set_of(
+            {Dtype::I8, Dtype::U8, Dtype::I16, Dtype::U16, Dtype::F16, Dtype::I32, Dtype::U32, Dtype::F32});
         check(instruction, dst, "dst", types);
         check(instruction, src, "src", types);
         check(instruction, scratch, "sharedTmpBuffer", any_dtype);
@@ -229,7 +241,8 @@ void transpose_image(const Call& call, const Local& dst, const Local& src, const
     const auto tiles = static_cast<uint32_t>((elements * size + 511) / 512);
     instruction.work(Work::vector(tiles * 4, size, static_cast<uint8_t>(src.dtype)));
     if (!instruction.issue()) return;
-    const uint64_t rows = shape.channels_last ? plane : shape.c, columns = shape.channels_last ? shape.c : plane;
+    const uint64_t rows = shape.channels_last ? plane : shape.c,
+                   columns = shape.channels_last ? shape.c : plane;
     by_size(size, [&](auto zero) {
         using T = decltype(zero);
         const auto* from = reinterpret_cast<const T*>(data(src));
@@ -246,14 +259,15 @@ Local block_at(uint64_t address, Dtype dtype, Where where) {
     // UB addresses have 32 bits; the host's may have been cut to that.
     const auto offset = static_cast<uint32_t>(address - reinterpret_cast<uint64_t>(data(start)));
     if (offset >= capacity(Space::UB))
-        fail(Kind::Bounds, where, "Expected the address of a tensor in UB (GetPhyAddr), given 0x%" PRIx64, address);
+        fail(Kind::Bounds, where, "Expected the address of a tensor in UB (GetPhyAddr), given 0x%" PRIx64,
+             address);
     return {Space::UB, 11, dtype, offset, capacity(Space::UB) - offset, -1};
 }
 
 namespace {
 
-// Transposes 16 blocks: element i of block j becomes element j of block i. Of bytes only half a block takes part;
-// of 32-bit elements a block has eight, and a column of sixteen fills two blocks.
+// Transposes 16 blocks: element i of block j becomes element j of block i. Of bytes only half a block takes
+// part; of 32-bit elements a block has eight, and a column of sixteen fills two blocks.
 template <typename T>
 void transpose_sixteen(uint8_t* const* to, const uint8_t* const* from, const FractalConversion& conversion) {
     T tile[16][16];
@@ -261,7 +275,8 @@ void transpose_sixteen(uint8_t* const* to, const uint8_t* const* from, const Fra
     const int src_half = sizeof(T) == 1 && conversion.src_high ? 16 : 0;
     const int dst_half = sizeof(T) == 1 && conversion.dst_high ? 16 : 0;
     for (int block = 0; block < 16; ++block)
-        for (int i = 0; i < columns; ++i) std::memcpy(&tile[i][block], from[block] + (src_half + i) * sizeof(T), sizeof(T));
+        for (int i = 0; i < columns; ++i)
+            std::memcpy(&tile[i][block], from[block] + (src_half + i) * sizeof(T), sizeof(T));
     for (int i = 0; i < columns; ++i) {
         if (sizeof(T) == 4) {
             std::memcpy(to[2 * i], tile[i], 32);
@@ -282,21 +297,25 @@ void transpose_blocks(const Call& call, Dtype dtype, const Local dst[16], const 
     const int64_t repeats = call.repeats;
     if (repeats == 0) return;
     // A single repeat starts one stride further on.
-    const int64_t dst_step = int64_t{conversion.dst_repeat} * 32, src_step = int64_t{conversion.src_repeat} * 32;
+    const int64_t dst_step = int64_t{conversion.dst_repeat} * 32,
+                  src_step = int64_t{conversion.src_repeat} * 32;
     const int64_t dst_first = repeats == 1 ? dst_step : 0, src_first = repeats == 1 ? src_step : 0;
     const uint32_t bytes = size == 1 ? 16 : 32;
     if (!cost_only()) {
-        instruction.require(repeats >= 0 && repeats <= 255, "Expected repeatTimes of 0 to 255, given %" PRId64, repeats);
-        constexpr uint32_t types = set_of({Dtype::I8, Dtype::U8, Dtype::I16, Dtype::U16, Dtype::F16, Dtype::I32,
-                                           Dtype::U32, Dtype::F32});
+        instruction.require(repeats >= 0 && repeats <= 255,
+                            "Expected repeatTimes of 0 to 255, given %" PRId64, repeats);
+        constexpr uint32_t types = set_of(
+            {Dtype::I8, Dtype::U8, Dtype::I16, Dtype::U16, Dtype::F16, Dtype::I32, Dtype::U32, Dtype::F32});
         const auto count = static_cast<uint32_t>(repeats);
         for (int i = 0; i < 16; ++i) {
             check(instruction, src[i], "srcList", types);
             check(instruction, dst[i], "dstList", types);
             const int64_t high_src = size == 1 && conversion.src_high ? 16 : 0;
             const int64_t high_dst = size == 1 && conversion.dst_high ? 16 : 0;
-            instruction.reads(src[i], src_first + high_src, bytes, src_step == 0 ? 1 : count, src_step, "srcList");
-            instruction.writes(dst[i], dst_first + high_dst, bytes, dst_step == 0 ? 1 : count, dst_step, "dstList");
+            instruction.reads(src[i], src_first + high_src, bytes, src_step == 0 ? 1 : count, src_step,
+                              "srcList");
+            instruction.writes(dst[i], dst_first + high_dst, bytes, dst_step == 0 ? 1 : count, dst_step,
+                               "dstList");
         }
     }
     instruction.work(Work::vector(static_cast<uint32_t>(2 * repeats), size, static_cast<uint8_t>(dtype)));
@@ -308,9 +327,12 @@ void transpose_blocks(const Call& call, Dtype dtype, const Local dst[16], const 
             to[i] = data(dst[i]) + dst_first + repeat * dst_step;
             from[i] = data(src[i]) + src_first + repeat * src_step;
         }
-        if (size == 1) transpose_sixteen<uint8_t>(to, from, conversion);
-        else if (size == 2) transpose_sixteen<uint16_t>(to, from, conversion);
-        else transpose_sixteen<uint32_t>(to, from, conversion);
+        if (size == 1)
+            transpose_sixteen<uint8_t>(to, from, conversion);
+        else if (size == 2)
+            transpose_sixteen<uint16_t>(to, from, conversion);
+        else
+            transpose_sixteen<uint32_t>(to, from, conversion);
     }
 }
 

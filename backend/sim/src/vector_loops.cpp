@@ -56,15 +56,16 @@ void half_loop(const Operands& operands, int64_t count) {
     }
 }
 
-// `of` is rounded to float32. `narrow` may be rounded to float16 once more: it is exact, or rounded to float32 by
-// an operation for which rounding twice does no harm (+ - * / and square root), or has an odd last bit.
-#define SIM_OPERATION(name, expression)                                                        \
-    struct name {                                                                              \
-        static float of([[maybe_unused]] float d, [[maybe_unused]] float a, [[maybe_unused]] float b,  \
-                        [[maybe_unused]] float s) {                                            \
-            return expression;                                                                 \
-        }                                                                                      \
-        static float narrow(float d, float a, float b, float s) { return of(d, a, b, s); }     \
+// `of` is rounded to float32. `narrow` may be rounded to float16 once more: it is exact, or rounded to
+// float32 by an operation for which rounding twice does no harm (+ - * / and square root), or has an odd last
+// bit.
+#define SIM_OPERATION(name, expression)                                                               \
+    struct name {                                                                                     \
+        static float of([[maybe_unused]] float d, [[maybe_unused]] float a, [[maybe_unused]] float b, \
+                        [[maybe_unused]] float s) {                                                   \
+            return expression;                                                                        \
+        }                                                                                             \
+        static float narrow(float d, float a, float b, float s) { return of(d, a, b, s); }            \
     };
 SIM_OPERATION(FloatAdd, a + b)
 SIM_OPERATION(FloatSub, a - b)
@@ -165,9 +166,12 @@ template <Smooth operation>
 void smooth_floats(const Operands& operands, int64_t count) {
     auto* dst = static_cast<float*>(operands.dst);
     const auto* src = static_cast<const float*>(operands.src0);
-    if (operation == Smooth::Exp) exp_floats(dst, src, count);
-    else if (operation == Smooth::Ln) ln_floats(dst, src, count);
-    else rsqrt_floats(dst, src, count);
+    if (operation == Smooth::Exp)
+        exp_floats(dst, src, count);
+    else if (operation == Smooth::Ln)
+        ln_floats(dst, src, count);
+    else
+        rsqrt_floats(dst, src, count);
 }
 
 template <Smooth operation>
@@ -187,17 +191,24 @@ void smooth_halves(const Operands& operands, int64_t count) {
 template <typename T, Binary operation>
 void integer_loop(const Operands& operands, int64_t count) {
     using U = std::make_unsigned_t<T>;
-    each(static_cast<T*>(operands.dst), static_cast<const T*>(operands.src0), static_cast<const T*>(operands.src1),
-         count, [](T, T a, T b) -> T {
+    each(static_cast<T*>(operands.dst), static_cast<const T*>(operands.src0),
+         static_cast<const T*>(operands.src1), count, [](T, T a, T b) -> T {
              const U x = static_cast<U>(a), y = static_cast<U>(b);
              switch (operation) {
-                 case Binary::Add: return static_cast<T>(x + y);
-                 case Binary::Sub: return static_cast<T>(x - y);
-                 case Binary::Mul: return static_cast<T>(static_cast<U>(uint64_t{x} * y));
-                 case Binary::Max: return a > b ? a : b;
-                 case Binary::Min: return a < b ? a : b;
-                 case Binary::And: return static_cast<T>(x & y);
-                 case Binary::Or: return static_cast<T>(x | y);
+                 case Binary::Add:
+                     return static_cast<T>(x + y);
+                 case Binary::Sub:
+                     return static_cast<T>(x - y);
+                 case Binary::Mul:
+                     return static_cast<T>(static_cast<U>(uint64_t{x} * y));
+                 case Binary::Max:
+                     return a > b ? a : b;
+                 case Binary::Min:
+                     return a < b ? a : b;
+                 case Binary::And:
+                     return static_cast<T>(x & y);
+                 case Binary::Or:
+                     return static_cast<T>(x | y);
                  case Binary::AddRelu: {
                      const T sum = static_cast<T>(x + y);
                      return sum > 0 ? sum : T{0};
@@ -220,14 +231,21 @@ void integer_scalar_loop(const Operands& operands, int64_t count) {
     each(static_cast<T*>(operands.dst), src, src, count, [s, shift](T, T a, T) -> T {
         const U x = static_cast<U>(a), y = static_cast<U>(s);
         switch (operation) {
-            case Scalar::Adds: return static_cast<T>(x + y);
-            case Scalar::Muls: return static_cast<T>(static_cast<U>(uint64_t{x} * y));
-            case Scalar::Maxs: return a > s ? a : s;
-            case Scalar::Mins: return a < s ? a : s;
-            case Scalar::ShiftLeft: return shift >= width ? T{0} : static_cast<T>(x << shift);
-            case Scalar::ShiftRight: return static_cast<T>(int64_t{a} >> (shift >= width ? width : shift));
+            case Scalar::Adds:
+                return static_cast<T>(x + y);
+            case Scalar::Muls:
+                return static_cast<T>(static_cast<U>(uint64_t{x} * y));
+            case Scalar::Maxs:
+                return a > s ? a : s;
+            case Scalar::Mins:
+                return a < s ? a : s;
+            case Scalar::ShiftLeft:
+                return shift >= width ? T{0} : static_cast<T>(x << shift);
+            case Scalar::ShiftRight:
+                return static_cast<T>(int64_t{a} >> (shift >= width ? width : shift));
             default:  // rounded: half of the last bit that stays is added first
-                return static_cast<T>(shift == 0 ? int64_t{a} : (int64_t{a} + (int64_t{1} << (shift - 1))) >> shift);
+                return static_cast<T>(shift == 0 ? int64_t{a}
+                                                 : (int64_t{a} + (int64_t{1} << (shift - 1))) >> shift);
         }
     });
 }
@@ -250,13 +268,20 @@ struct Loops {
 
     Loop of(Dtype dtype) const {
         switch (dtype) {
-            case Dtype::F16: return half;
-            case Dtype::F32: return single;
-            case Dtype::I16: return i16;
-            case Dtype::I32: return i32;
-            case Dtype::U16: return u16;
-            case Dtype::U32: return u32;
-            default: return nullptr;
+            case Dtype::F16:
+                return half;
+            case Dtype::F32:
+                return single;
+            case Dtype::I16:
+                return i16;
+            case Dtype::I32:
+                return i32;
+            case Dtype::U16:
+                return u16;
+            case Dtype::U32:
+                return u32;
+            default:
+                return nullptr;
         }
     }
 };
@@ -290,55 +315,82 @@ constexpr Loops shifts() {
 
 Loops binary_loops(Binary operation) {
     switch (operation) {
-        case Binary::Add: return numbers<FloatAdd, Binary::Add>();
-        case Binary::Sub: return numbers<FloatSub, Binary::Sub>();
-        case Binary::Mul: return numbers<FloatMul, Binary::Mul>();
-        case Binary::Max: return numbers<FloatMax, Binary::Max>();
-        case Binary::Min: return numbers<FloatMin, Binary::Min>();
-        case Binary::Div: return floats<FloatDiv>();
-        case Binary::And: return bits<Binary::And>();
-        case Binary::Or: return bits<Binary::Or>();
+        case Binary::Add:
+            return numbers<FloatAdd, Binary::Add>();
+        case Binary::Sub:
+            return numbers<FloatSub, Binary::Sub>();
+        case Binary::Mul:
+            return numbers<FloatMul, Binary::Mul>();
+        case Binary::Max:
+            return numbers<FloatMax, Binary::Max>();
+        case Binary::Min:
+            return numbers<FloatMin, Binary::Min>();
+        case Binary::Div:
+            return floats<FloatDiv>();
+        case Binary::And:
+            return bits<Binary::And>();
+        case Binary::Or:
+            return bits<Binary::Or>();
         case Binary::AddRelu:
-            return {half_loop<FloatAddRelu>, float_loop<FloatAddRelu>, integer_loop<int16_t, Binary::AddRelu>};
+            return {half_loop<FloatAddRelu>, float_loop<FloatAddRelu>,
+                    integer_loop<int16_t, Binary::AddRelu>};
         case Binary::SubRelu:
-            return {half_loop<FloatSubRelu>, float_loop<FloatSubRelu>, integer_loop<int16_t, Binary::SubRelu>};
-        case Binary::MulAddDst: return floats<FloatMulAddDst, true>();
-        case Binary::FusedMulAdd: return floats<FloatFusedMulAdd, true>();
-        case Binary::FusedMulAddRelu: return floats<FloatFusedMulAddRelu, true>();
-        default: return {};
+            return {half_loop<FloatSubRelu>, float_loop<FloatSubRelu>,
+                    integer_loop<int16_t, Binary::SubRelu>};
+        case Binary::MulAddDst:
+            return floats<FloatMulAddDst, true>();
+        case Binary::FusedMulAdd:
+            return floats<FloatFusedMulAdd, true>();
+        case Binary::FusedMulAddRelu:
+            return floats<FloatFusedMulAddRelu, true>();
+        default:
+            return {};
     }
 }
 
 Loops scalar_loops(Scalar operation) {
     switch (operation) {
-        case Scalar::Adds: return scaled<FloatAdds, Scalar::Adds>();
-        case Scalar::Muls: return scaled<FloatMuls, Scalar::Muls>();
-        case Scalar::Maxs: return scaled<FloatMaxs, Scalar::Maxs>();
-        case Scalar::Mins: return scaled<FloatMins, Scalar::Mins>();
+        case Scalar::Adds:
+            return scaled<FloatAdds, Scalar::Adds>();
+        case Scalar::Muls:
+            return scaled<FloatMuls, Scalar::Muls>();
+        case Scalar::Maxs:
+            return scaled<FloatMaxs, Scalar::Maxs>();
+        case Scalar::Mins:
+            return scaled<FloatMins, Scalar::Mins>();
         case Scalar::LeakyRelu:
             return {half_loop<FloatLeakyRelu, false, false>, float_loop<FloatLeakyRelu, false, false>};
-        case Scalar::Axpy: return {half_loop<FloatAxpy, true, false>, float_loop<FloatAxpy, true, false>};
-        case Scalar::ShiftLeft: return shifts<Scalar::ShiftLeft>();
-        case Scalar::ShiftRight: return shifts<Scalar::ShiftRight>();
-        case Scalar::ShiftRightRound: return shifts<Scalar::ShiftRightRound, false>();
+        case Scalar::Axpy:
+            return {half_loop<FloatAxpy, true, false>, float_loop<FloatAxpy, true, false>};
+        case Scalar::ShiftLeft:
+            return shifts<Scalar::ShiftLeft>();
+        case Scalar::ShiftRight:
+            return shifts<Scalar::ShiftRight>();
+        case Scalar::ShiftRightRound:
+            return shifts<Scalar::ShiftRightRound, false>();
     }
     return {};
 }
 
 Loops unary_loops(Unary operation) {
     switch (operation) {
-        case Unary::Exp: return {smooth_halves<Smooth::Exp>, smooth_floats<Smooth::Exp>};
-        case Unary::Ln: return {smooth_halves<Smooth::Ln>, smooth_floats<Smooth::Ln>};
-        case Unary::Rsqrt: return {smooth_halves<Smooth::Rsqrt>, smooth_floats<Smooth::Rsqrt>};
+        case Unary::Exp:
+            return {smooth_halves<Smooth::Exp>, smooth_floats<Smooth::Exp>};
+        case Unary::Ln:
+            return {smooth_halves<Smooth::Ln>, smooth_floats<Smooth::Ln>};
+        case Unary::Rsqrt:
+            return {smooth_halves<Smooth::Rsqrt>, smooth_floats<Smooth::Rsqrt>};
         case Unary::Abs:
             return {half_loop<FloatAbs, false, false>, float_loop<FloatAbs, false, false>};
         case Unary::Reciprocal:
             return {half_loop<FloatReciprocal, false, false>, float_loop<FloatReciprocal, false, false>};
-        case Unary::Sqrt: return {half_loop<FloatSqrt, false, false>, float_loop<FloatSqrt, false, false>};
+        case Unary::Sqrt:
+            return {half_loop<FloatSqrt, false, false>, float_loop<FloatSqrt, false, false>};
         case Unary::Relu:
             return {half_loop<FloatRelu, false, false>, float_loop<FloatRelu, false, false>, nullptr,
                     integer_relu<int32_t>};
-        case Unary::Not: return {nullptr, nullptr, integer_not, nullptr, integer_not};
+        case Unary::Not:
+            return {nullptr, nullptr, integer_not, nullptr, integer_not};
     }
     return {};
 }
@@ -347,7 +399,8 @@ Loops unary_loops(Unary operation) {
 
 Loop binary_loop(Binary operation, Dtype dst, Dtype src) {
     if (operation == Binary::MulAddDst && dst == Dtype::F32 && src == Dtype::F16) return widening_loop<true>;
-    if (operation == Binary::AddDeqRelu) return dst == Dtype::F16 && src == Dtype::I32 ? deq_relu_loop : nullptr;
+    if (operation == Binary::AddDeqRelu)
+        return dst == Dtype::F16 && src == Dtype::I32 ? deq_relu_loop : nullptr;
     return dst == src ? binary_loops(operation).of(src) : nullptr;
 }
 

@@ -7,8 +7,8 @@
 
 namespace sim {
 
-// Compiled for several instruction sets, chosen when the library is loaded; without contraction (-ffp-contract=off)
-// all give the same bits.
+// Compiled for several instruction sets, chosen when the library is loaded; without contraction
+// (-ffp-contract=off) all give the same bits.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define SIM_CLONES __attribute__((target_clones("arch=haswell", "default")))
 #else
@@ -23,8 +23,8 @@ inline To bits_as(From value) {
     return result;
 }
 
-// The float next to a value that is not one, with an odd last bit: rounding that once more, to fewer bits, is the
-// same as rounding the value (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+// The float next to a value that is not one, with an odd last bit: rounding that once more, to fewer bits, is
+// the same as rounding the value (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 inline float to_odd(double value) {
     const float nearest = static_cast<float>(value);
     const double back = nearest;
@@ -42,7 +42,8 @@ inline double odd_sum(double a, double b) {
     const double error = (a - (sum - part)) + (b - part);
     const auto bits = bits_as<uint64_t>(sum);
     const bool inexact = error > 0 || error < 0;
-    return bits_as<double>(inexact && (bits & 1U) == 0 ? ((error > 0) == (sum > 0) ? bits + 1 : bits - 1) : bits);
+    return bits_as<double>(inexact && (bits & 1U) == 0 ? ((error > 0) == (sum > 0) ? bits + 1 : bits - 1)
+                                                       : bits);
 }
 
 // e**x for floats: x = k ln 2 + r, a Taylor polynomial of e**r with |r| <= ln 2 / 2, error below 2**-57.

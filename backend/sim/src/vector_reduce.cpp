@@ -1,12 +1,11 @@
 #include <cstring>
 #include <vector>
 
+#include "ascendc/types.hpp"
 #include "narrow.hpp"
 #include "sim/events.hpp"
 #include "vector_access.hpp"
 #include "vector_math.hpp"
-
-#include "ascendc/types.hpp"
 
 namespace sim {
 
@@ -70,8 +69,10 @@ void load_repeat(const Access& from, int64_t repeat, const uint64_t mask[2], uin
     const bool full = mask[0] == ~uint64_t{0} && (lanes == 64 || mask[1] == ~uint64_t{0});
     if (full && from.stride.block == 1) {
         source += from.at(repeat, 0);
-        if (dtype == Dtype::F32) std::memcpy(values, source, lanes * sizeof(float));
-        else widen_half(values, reinterpret_cast<const uint16_t*>(source), lanes);
+        if (dtype == Dtype::F32)
+            std::memcpy(values, source, lanes * sizeof(float));
+        else
+            widen_half(values, reinterpret_cast<const uint16_t*>(source), lanes);
         return;
     }
     for (uint32_t lane = 0; lane < lanes; ++lane)
@@ -100,13 +101,15 @@ void check_results(Instruction& instruction, const Local& dst, int64_t bytes, in
     if (end <= source || source_end <= first) return;
     for (int64_t repeat = 1; repeat < extent.repeats; ++repeat)
         for (uint32_t block = 0; block < 8; ++block) {
-            const int64_t read = source + (repeat * src.stride.repeat + int64_t{block} * src.stride.block) * 32;
+            const int64_t read =
+                source + (repeat * src.stride.repeat + int64_t{block} * src.stride.block) * 32;
             // The results of the repeats before it, as one range.
             const int64_t written_end = first + (repeat - 1) * step + bytes;
-            instruction.require(read + 32 <= first || written_end <= read,
-                                "Expected no result of a repeat where a later repeat reads src, given dst at byte "
-                                "%u and src at byte %u of UB, in repeat %d",
-                                dst.offset, src.tensor->offset, static_cast<int>(repeat));
+            instruction.require(
+                read + 32 <= first || written_end <= read,
+                "Expected no result of a repeat where a later repeat reads src, given dst at byte "
+                "%u and src at byte %u of UB, in repeat %d",
+                dst.offset, src.tensor->offset, static_cast<int>(repeat));
         }
 }
 
@@ -143,8 +146,10 @@ void reduce_repeat(const Call& call, Reduction reduction, Order order, const Loc
             check_results(instruction, dst, scheme.unit, step, from, extent);
             declare(instruction, from, extent, Touch::Read);
             const auto results = static_cast<uint32_t>(step == 0 ? 1 : extent.repeats);
-            if (step == scheme.unit) instruction.writes(dst, 0, uint64_t{results} * scheme.unit, 1, 0, "dst");
-            else instruction.writes(dst, 0, scheme.unit, results, step, "dst");
+            if (step == scheme.unit)
+                instruction.writes(dst, 0, uint64_t{results} * scheme.unit, 1, 0, "dst");
+            else
+                instruction.writes(dst, 0, scheme.unit, results, step, "dst");
         }
     }
     if (extent.nothing() || !launch(instruction, extent, size, src.dtype)) return;
@@ -172,8 +177,8 @@ void reduce_repeat(const Call& call, Reduction reduction, Order order, const Loc
     }
 }
 
-void reduce_block(const Call& call, Reduction reduction, const Local& dst, const Local& src, int32_t dst_repeat,
-                  int32_t src_block, int32_t src_repeat) {
+void reduce_block(const Call& call, Reduction reduction, const Local& dst, const Local& src,
+                  int32_t dst_repeat, int32_t src_block, int32_t src_repeat) {
     Instruction instruction(Pipe::V, call.name, call.where);
     if (instruction.skipped()) return;
     const uint32_t size = size_of(src.dtype), lanes = lanes_of(size), per_block = 32 / size;
@@ -196,8 +201,11 @@ void reduce_block(const Call& call, Reduction reduction, const Local& dst, const
             declare(instruction, from, extent, Touch::Read);
             if (extent.linear() >= 0 && extent.linear() % lanes == 0) {
                 const auto bytes = static_cast<uint64_t>(8 * size);
-                if (dst_repeat == 1) instruction.writes(dst, 0, bytes * extent.repeats, 1, 0, "dst");
-                else instruction.writes(dst, 0, bytes, static_cast<uint32_t>(step == 0 ? 1 : extent.repeats), step, "dst");
+                if (dst_repeat == 1)
+                    instruction.writes(dst, 0, bytes * extent.repeats, 1, 0, "dst");
+                else
+                    instruction.writes(dst, 0, bytes, static_cast<uint32_t>(step == 0 ? 1 : extent.repeats),
+                                       step, "dst");
             } else {
                 for (int64_t repeat = 0; repeat < extent.repeats; ++repeat)
                     for (uint32_t block = 0; block < 8; ++block)
@@ -219,8 +227,9 @@ void reduce_block(const Call& call, Reduction reduction, const Local& dst, const
             if (reduction != Reduction::Sum)
                 for (uint32_t lane = 0; lane < per_block; ++lane)
                     if (works(mask, block * per_block + lane)) extreme.take(reduction, first[lane], lane);
-            store_element(src.dtype, to,
-                          reduction == Reduction::Sum ? tree_sum(src.dtype, first, per_block) : extreme.value);
+            store_element(
+                src.dtype, to,
+                reduction == Reduction::Sum ? tree_sum(src.dtype, first, per_block) : extreme.value);
         }
     }
 }
@@ -253,7 +262,8 @@ void reduce_pair(const Call& call, const Local& dst, const Local& src, int32_t d
                     }
                     const uint32_t first = pair;
                     while (pair < lanes / 2 && writes(mask, pair)) ++pair;
-                    instruction.writes(dst, repeat * step + first * size, uint64_t{pair - first} * size, 1, 0, "dst");
+                    instruction.writes(dst, repeat * step + first * size, uint64_t{pair - first} * size, 1, 0,
+                                       "dst");
                 }
             }
         }
@@ -280,10 +290,12 @@ void store_by_scalar(const Local& dst, uint32_t offset, const void* value, uint3
     synchronise(Pipe::S, Pipe::MTE3, where);
 }
 
-// One of the instructions a reduction over everything is made of: `repeats` repeats, from src or from the scratch.
+// One of the instructions a reduction over everything is made of: `repeats` repeats, from src or from the
+// scratch.
 bool step(const Call& call, Dtype dtype, int64_t repeats) {
     Instruction instruction(Pipe::V, call.name, call.where);
-    instruction.work(Work::vector(static_cast<uint32_t>(repeats), size_of(dtype), static_cast<uint8_t>(dtype)));
+    instruction.work(
+        Work::vector(static_cast<uint32_t>(repeats), size_of(dtype), static_cast<uint8_t>(dtype)));
     return instruction.issue();
 }
 
@@ -326,17 +338,21 @@ void reduce_all(const Call& call, Reduction reduction, bool index, const Local& 
             instruction.takes(dst.dtype == src.dtype, dst.dtype, "dst");
             check(instruction, dst, "dst", half_and_float, index ? 2 * size : size);
             if (index && size == 2)
-                instruction.require(repeats * lanes <= 65536, "Expected at most 65536 elements where the index is a "
-                                    "uint16, given %d", static_cast<int>(repeats * lanes));
+                instruction.require(repeats * lanes <= 65536,
+                                    "Expected at most 65536 elements where the index is a "
+                                    "uint16, given %d",
+                                    static_cast<int>(repeats * lanes));
             if (!sequential) check(instruction, scratch, "sharedTmpBuffer", half_and_float);
             if (!extent.nothing()) {
                 declare(instruction, from, extent, Touch::Read);
                 if (!sequential) {
-                    const int64_t needed = scratch_elements(reduction, index, std::max<int64_t>(repeats, 1), size);
+                    const int64_t needed =
+                        scratch_elements(reduction, index, std::max<int64_t>(repeats, 1), size);
                     instruction.require(needed * size <= scratch.bytes,
                                         "Expected a sharedTmpBuffer of at least %d elements, given %d",
                                         static_cast<int>(needed), static_cast<int>(scratch.bytes / size));
-                    instruction.writes(scratch, 0, static_cast<uint64_t>(needed) * size, 1, 0, "sharedTmpBuffer");
+                    instruction.writes(scratch, 0, static_cast<uint64_t>(needed) * size, 1, 0,
+                                       "sharedTmpBuffer");
                 }
             }
         }

@@ -11,7 +11,8 @@
 
 namespace sim {
 
-// To an integer, still a float. Truncated first; what was cut off decides. Free of branches, for the vectoriser.
+// To an integer, still a float. Truncated first; what was cut off decides. Free of branches, for the
+// vectoriser.
 template <Round mode>
 inline float round_integer(float x) {
     const float size = std::fabs(x);
@@ -43,19 +44,26 @@ inline T saturate(float x) {
 
 template <typename T, typename S>
 inline T saturate_integer(S x) {
-    return static_cast<T>(std::min<S>(std::max<S>(x, std::numeric_limits<T>::min()), std::numeric_limits<T>::max()));
+    return static_cast<T>(
+        std::min<S>(std::max<S>(x, std::numeric_limits<T>::min()), std::numeric_limits<T>::max()));
 }
 
 // Whether the magnitude q with rest `rest` (of which `half` is one half) goes up.
 template <Round mode>
 inline bool goes_up(uint32_t q, uint32_t rest, uint32_t half, bool negative) {
     switch (mode) {
-        case Round::Floor: return negative && rest != 0;
-        case Round::Ceil: return !negative && rest != 0;
-        case Round::Round: return rest >= half;
-        case Round::Trunc: return false;
-        case Round::Odd: return rest != 0 && (q & 1U) == 0;
-        default: return rest > half || (rest == half && (q & 1U) != 0);
+        case Round::Floor:
+            return negative && rest != 0;
+        case Round::Ceil:
+            return !negative && rest != 0;
+        case Round::Round:
+            return rest >= half;
+        case Round::Trunc:
+            return false;
+        case Round::Odd:
+            return rest != 0 && (q & 1U) == 0;
+        default:
+            return rest > half || (rest == half && (q & 1U) != 0);
     }
 }
 
@@ -63,10 +71,15 @@ inline bool goes_up(uint32_t q, uint32_t rest, uint32_t half, bool negative) {
 template <Round mode>
 inline bool to_infinity(bool negative) {
     switch (mode) {
-        case Round::Floor: return negative;
-        case Round::Ceil: return !negative;
-        case Round::Trunc: case Round::Odd: return false;
-        default: return true;
+        case Round::Floor:
+            return negative;
+        case Round::Ceil:
+            return !negative;
+        case Round::Trunc:
+        case Round::Odd:
+            return false;
+        default:
+            return true;
     }
 }
 
@@ -78,7 +91,8 @@ inline uint16_t round_half(float x) {
     const uint32_t size = bits & 0x7fffffffU;
     if (size > 0x7f800000U) return static_cast<uint16_t>(sign | 0x7e00U | (size >> 13 & 0x3ffU));
     if (size == 0x7f800000U) return static_cast<uint16_t>(sign | 0x7c00U);
-    if (size >= 0x47800000U) return static_cast<uint16_t>(sign | (to_infinity<mode>(negative) ? 0x7c00U : 0x7bffU));
+    if (size >= 0x47800000U)
+        return static_cast<uint16_t>(sign | (to_infinity<mode>(negative) ? 0x7c00U : 0x7bffU));
     const uint32_t exponent = size >> 23;
     uint32_t q, rest, half;
     if (exponent >= 113) {

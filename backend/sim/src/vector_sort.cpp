@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint32_t index_types = set_of({Dtype::U32});
 
-// A score and its index as sorting instructions keep them: 8 bytes, the score first. A float16 score is followed by
-// two bytes without meaning.
+// A score and its index as sorting instructions keep them: 8 bytes, the score first. A float16 score is
+// followed by two bytes without meaning.
 float score_of(Dtype dtype, const uint8_t* entry) {
     if (dtype == Dtype::F32) {
         float value;
@@ -36,7 +36,8 @@ void sort32(const Call& call, const Local& dst, const Local& scores, const Local
     const int64_t repeats = call.repeats;
     const uint32_t size = size_of(scores.dtype);
     if (!cost_only()) {
-        instruction.require(repeats >= 0 && repeats <= 255, "Expected repeatTime of 0 to 255, given %" PRId64, repeats);
+        instruction.require(repeats >= 0 && repeats <= 255, "Expected repeatTime of 0 to 255, given %" PRId64,
+                            repeats);
         check(instruction, dst, "dst", half_and_float);
         check(instruction, scores, "src0", half_and_float);
         instruction.takes(dst.dtype == scores.dtype, dst.dtype, "dst");
@@ -83,7 +84,8 @@ void merge_sorted(const Call& call, const Local& dst, const Local src[4], const 
     if (!cost_only()) {
         instruction.require(merge.valid == 3 || merge.valid == 7 || merge.valid == 15,
                             "Expected validBit of 3, 7 or 15, given %u", merge.valid);
-        instruction.require(repeats >= 0 && repeats <= 255, "Expected repeatTimes of 0 to 255, given %" PRId64, repeats);
+        instruction.require(repeats >= 0 && repeats <= 255,
+                            "Expected repeatTimes of 0 to 255, given %" PRId64, repeats);
         check(instruction, dst, "dst", half_and_float);
         for (int i = 0; i < lists; ++i) {
             check(instruction, src[i], roles[i], half_and_float, 8);
@@ -95,18 +97,21 @@ void merge_sorted(const Call& call, const Local& dst, const Local src[4], const 
             for (int i = 1; i < 4 && alike; ++i)
                 alike = merge.lengths[i] == merge.lengths[0] &&
                         src[i].offset == src[i - 1].offset + merge.lengths[i - 1] * 8U;
-            instruction.require(alike, "Expected four lists of one length, one after another, validBit 15 and no "
+            instruction.require(alike,
+                                "Expected four lists of one length, one after another, validBit 15 and no "
                                 "ifExhaustedSuspension where repeatTimes is more than 1, given otherwise");
         }
         if (repeats > 0) {
             for (int i = 0; i < lists; ++i) {
                 if (merge.lengths[i] == 0) continue;
                 const uint64_t bytes = merge.lengths[i] * uint64_t{8};
-                check_apart(instruction, dst, static_cast<uint64_t>(repeats) * total * 8, src[i], bytes, roles[i]);
-                instruction.reads(src[i], 0, bytes, static_cast<uint32_t>(repeats), static_cast<int64_t>(total * 8),
-                                  roles[i]);
+                check_apart(instruction, dst, static_cast<uint64_t>(repeats) * total * 8, src[i], bytes,
+                            roles[i]);
+                instruction.reads(src[i], 0, bytes, static_cast<uint32_t>(repeats),
+                                  static_cast<int64_t>(total * 8), roles[i]);
             }
-            if (total > 0) instruction.writes(dst, 0, static_cast<uint64_t>(repeats) * total * 8, 1, 0, "dst");
+            if (total > 0)
+                instruction.writes(dst, 0, static_cast<uint64_t>(repeats) * total * 8, 1, 0, "dst");
         }
     }
     if (repeats <= 0 || total == 0) return;

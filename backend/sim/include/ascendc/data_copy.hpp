@@ -28,7 +28,8 @@ struct DataCopyParams {
 
 struct DataCopyExtParams {
     DataCopyExtParams() = default;
-    DataCopyExtParams(uint16_t count, uint32_t length, uint32_t source, uint32_t destination, uint32_t reserved)
+    DataCopyExtParams(uint16_t count, uint32_t length, uint32_t source, uint32_t destination,
+                      uint32_t reserved)
         : blockCount(count), blockLen(length), srcStride(source), dstStride(destination), rsv(reserved) {}
 
     uint16_t blockCount = 1;
@@ -90,7 +91,9 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32
 }
 
 namespace detail {
-inline sim::Blocks blocks_of(const DataCopyParams& p) { return {p.blockCount, p.blockLen, p.srcGap, p.dstGap}; }
+inline sim::Blocks blocks_of(const DataCopyParams& p) {
+    return {p.blockCount, p.blockLen, p.srcGap, p.dstGap};
+}
 inline sim::Blocks blocks_of(const DataCopyExtParams& p) {
     return {p.blockCount, p.blockLen, p.srcStride, p.dstStride};
 }
@@ -130,40 +133,47 @@ void slices(const SliceInfo* dst, const SliceInfo* src, uint32_t dimensions, sim
 
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const SliceInfo dstSliceInfo[],
-              const SliceInfo srcSliceInfo[], const uint32_t dimValue = 1, sim::Where where = sim::Where::here()) {
-    detail::slices(dstSliceInfo, srcSliceInfo, dimValue, where, [&](const sim::Slice* to, const sim::Slice* from) {
-        sim::copy_slices(dst.ref(), src.ref(), to, from, dimValue, where);
-    });
+              const SliceInfo srcSliceInfo[], const uint32_t dimValue = 1,
+              sim::Where where = sim::Where::here()) {
+    detail::slices(dstSliceInfo, srcSliceInfo, dimValue, where,
+                   [&](const sim::Slice* to, const sim::Slice* from) {
+                       sim::copy_slices(dst.ref(), src.ref(), to, from, dimValue, where);
+                   });
 }
 template <typename T>
 void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const SliceInfo dstSliceInfo[],
-              const SliceInfo srcSliceInfo[], const uint32_t dimValue = 1, sim::Where where = sim::Where::here()) {
-    detail::slices(dstSliceInfo, srcSliceInfo, dimValue, where, [&](const sim::Slice* to, const sim::Slice* from) {
-        sim::copy_slices(dst.ref(), src.ref(), to, from, dimValue, where);
-    });
+              const SliceInfo srcSliceInfo[], const uint32_t dimValue = 1,
+              sim::Where where = sim::Where::here()) {
+    detail::slices(dstSliceInfo, srcSliceInfo, dimValue, where,
+                   [&](const sim::Slice* to, const sim::Slice* from) {
+                       sim::copy_slices(dst.ref(), src.ref(), to, from, dimValue, where);
+                   });
 }
 
-// --- Any number of bytes ------------------------------------------------------------------------------------
+// --- Any number of bytes
+// ------------------------------------------------------------------------------------
 
 template <typename T, PaddingMode mode = PaddingMode::Normal>
-void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& dataCopyParams,
-                 const DataCopyPadExtParams<T>& padParams, sim::Where where = sim::Where::here()) {
+void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
+                 const DataCopyExtParams& dataCopyParams, const DataCopyPadExtParams<T>& padParams,
+                 sim::Where where = sim::Where::here()) {
     static_assert(mode == PaddingMode::Normal, "DataCopyPad has no compact mode on dav-2201");
-    sim::copy_padded(
-        dst.ref(), src.ref(), detail::blocks_of(dataCopyParams),
-        {padParams.isPad, padParams.leftPadding, padParams.rightPadding, sim::scalar_bits(padParams.paddingValue)},
-        where);
+    sim::copy_padded(dst.ref(), src.ref(), detail::blocks_of(dataCopyParams),
+                     {padParams.isPad, padParams.leftPadding, padParams.rightPadding,
+                      sim::scalar_bits(padParams.paddingValue)},
+                     where);
 }
 template <typename T, PaddingMode mode = PaddingMode::Normal>
 void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& dataCopyParams,
                  const DataCopyPadParams& padParams, sim::Where where = sim::Where::here()) {
     static_assert(mode == PaddingMode::Normal, "DataCopyPad has no compact mode on dav-2201");
     sim::copy_padded(dst.ref(), src.ref(), detail::blocks_of(dataCopyParams),
-                     {padParams.isPad, padParams.leftPadding, padParams.rightPadding, padParams.paddingValue}, where);
+                     {padParams.isPad, padParams.leftPadding, padParams.rightPadding, padParams.paddingValue},
+                     where);
 }
 template <typename T, PaddingMode mode = PaddingMode::Normal>
-void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& dataCopyParams,
-                 sim::Where where = sim::Where::here()) {
+void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
+                 const DataCopyExtParams& dataCopyParams, sim::Where where = sim::Where::here()) {
     static_assert(mode == PaddingMode::Normal, "DataCopyPad has no compact mode on dav-2201");
     sim::copy_padded(dst.ref(), src.ref(), detail::blocks_of(dataCopyParams), where);
 }
@@ -180,7 +190,8 @@ void SetPadValue(T paddingValue, sim::Where = sim::Where::here()) {
 }
 
 template <typename T>
-void InitOutput(GlobalTensor<T> gmWorkspaceAddr, uint32_t size, T value = 0, sim::Where where = sim::Where::here()) {
+void InitOutput(GlobalTensor<T> gmWorkspaceAddr, uint32_t size, T value = 0,
+                sim::Where where = sim::Where::here()) {
     sim::fill_output(gmWorkspaceAddr.ref(), size, sim::scalar_bits(value), where);
 }
 template <typename T>

@@ -5,76 +5,78 @@
 
 namespace AscendC {
 
-// Each instruction has three forms: a mask as bits, a mask as a number of elements, and the first `count` elements.
-#define SIM_BINARY(name, operation, types)                                                                            \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                      \
-              const uint64_t mask[], const uint8_t repeatTime, const BinaryRepeatParams& repeatParams,                \
-              sim::Where where = sim::Where::here()) {                                                                \
-        static_assert(types, #name " does not take this type on dav-2201");                                           \
-        detail::binary(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),                    \
-                       sim::Binary::operation, dst, src0, src1, repeatParams);                                        \
-    }                                                                                                                 \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask,       \
-              const uint8_t repeatTime, const BinaryRepeatParams& repeatParams,                                       \
-              sim::Where where = sim::Where::here()) {                                                                \
-        static_assert(types, #name " does not take this type on dav-2201");                                           \
-        detail::binary(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),                    \
-                       sim::Binary::operation, dst, src0, src1, repeatParams);                                        \
-    }                                                                                                                 \
-    template <typename T>                                                                                             \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                      \
-              const int32_t& count, sim::Where where = sim::Where::here()) {                                          \
-        static_assert(types, #name " does not take this type on dav-2201");                                           \
-        detail::binary(detail::counted(#name, count, where), sim::Binary::operation, dst, src0, src1, {});            \
+// Each instruction has three forms: a mask as bits, a mask as a number of elements, and the first `count`
+// elements.
+#define SIM_BINARY(name, operation, types)                                                                 \
+    template <typename T, bool isSetMask = true>                                                           \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,           \
+              const uint64_t mask[], const uint8_t repeatTime, const BinaryRepeatParams& repeatParams,     \
+              sim::Where where = sim::Where::here()) {                                                     \
+        static_assert(types, #name " does not take this type on dav-2201");                                \
+        detail::binary(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),         \
+                       sim::Binary::operation, dst, src0, src1, repeatParams);                             \
+    }                                                                                                      \
+    template <typename T, bool isSetMask = true>                                                           \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,           \
+              uint64_t mask, const uint8_t repeatTime, const BinaryRepeatParams& repeatParams,             \
+              sim::Where where = sim::Where::here()) {                                                     \
+        static_assert(types, #name " does not take this type on dav-2201");                                \
+        detail::binary(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),         \
+                       sim::Binary::operation, dst, src0, src1, repeatParams);                             \
+    }                                                                                                      \
+    template <typename T>                                                                                  \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,           \
+              const int32_t& count, sim::Where where = sim::Where::here()) {                               \
+        static_assert(types, #name " does not take this type on dav-2201");                                \
+        detail::binary(detail::counted(#name, count, where), sim::Binary::operation, dst, src0, src1, {}); \
     }
 
-#define SIM_UNARY(name, operation, types)                                                                             \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const uint8_t repeatTime,  \
-              const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {                         \
-        static_assert(types, #name " does not take this type on dav-2201");                                           \
-        detail::unary(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),                     \
-                      sim::Unary::operation, dst, src, repeatParams);                                                 \
-    }                                                                                                                 \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const uint8_t repeatTime,          \
-              const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {                         \
-        static_assert(types, #name " does not take this type on dav-2201");                                           \
-        detail::unary(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),                     \
-                      sim::Unary::operation, dst, src, repeatParams);                                                 \
-    }                                                                                                                 \
-    template <typename T>                                                                                             \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count,                             \
-              sim::Where where = sim::Where::here()) {                                                                \
-        static_assert(types, #name " does not take this type on dav-2201");                                           \
-        detail::unary(detail::counted(#name, count, where), sim::Unary::operation, dst, src, {});                     \
+#define SIM_UNARY(name, operation, types)                                                                    \
+    template <typename T, bool isSetMask = true>                                                             \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[],                   \
+              const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,                               \
+              sim::Where where = sim::Where::here()) {                                                       \
+        static_assert(types, #name " does not take this type on dav-2201");                                  \
+        detail::unary(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),            \
+                      sim::Unary::operation, dst, src, repeatParams);                                        \
+    }                                                                                                        \
+    template <typename T, bool isSetMask = true>                                                             \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const uint8_t repeatTime, \
+              const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {                \
+        static_assert(types, #name " does not take this type on dav-2201");                                  \
+        detail::unary(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),            \
+                      sim::Unary::operation, dst, src, repeatParams);                                        \
+    }                                                                                                        \
+    template <typename T>                                                                                    \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count,                    \
+              sim::Where where = sim::Where::here()) {                                                       \
+        static_assert(types, #name " does not take this type on dav-2201");                                  \
+        detail::unary(detail::counted(#name, count, where), sim::Unary::operation, dst, src, {});            \
     }
 
-#define SIM_SCALAR(name, operation, types)                                                                            \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const uint64_t mask[],      \
-              const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,                                        \
-              sim::Where where = sim::Where::here()) {                                                                \
-        static_assert(types, #name " does not take this type on dav-2201");                                           \
-        detail::scalar(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),                    \
-                       sim::Scalar::operation, dst, src, sim::scalar_bits(scalarValue), repeatParams);                \
-    }                                                                                                                 \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,              \
-              const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,                                        \
-              sim::Where where = sim::Where::here()) {                                                                \
-        static_assert(types, #name " does not take this type on dav-2201");                                           \
-        detail::scalar(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),                    \
-                       sim::Scalar::operation, dst, src, sim::scalar_bits(scalarValue), repeatParams);                \
-    }                                                                                                                 \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count,       \
-              sim::Where where = sim::Where::here()) {                                                                \
-        static_assert(types, #name " does not take this type on dav-2201");                                           \
-        detail::scalar(detail::counted<isSetMask>(#name, count, where), sim::Scalar::operation, dst, src,             \
-                       sim::scalar_bits(scalarValue), {});                                                            \
+#define SIM_SCALAR(name, operation, types)                                                                \
+    template <typename T, bool isSetMask = true>                                                          \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,                 \
+              const uint64_t mask[], const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,     \
+              sim::Where where = sim::Where::here()) {                                                    \
+        static_assert(types, #name " does not take this type on dav-2201");                               \
+        detail::scalar(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),        \
+                       sim::Scalar::operation, dst, src, sim::scalar_bits(scalarValue), repeatParams);    \
+    }                                                                                                     \
+    template <typename T, bool isSetMask = true>                                                          \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,  \
+              const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,                            \
+              sim::Where where = sim::Where::here()) {                                                    \
+        static_assert(types, #name " does not take this type on dav-2201");                               \
+        detail::scalar(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),        \
+                       sim::Scalar::operation, dst, src, sim::scalar_bits(scalarValue), repeatParams);    \
+    }                                                                                                     \
+    template <typename T, bool isSetMask = true>                                                          \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,                 \
+              const int32_t& count, sim::Where where = sim::Where::here()) {                              \
+        static_assert(types, #name " does not take this type on dav-2201");                               \
+        detail::scalar(detail::counted<isSetMask>(#name, count, where), sim::Scalar::operation, dst, src, \
+                       sim::scalar_bits(scalarValue), {});                                                \
     }
 
 namespace detail {
@@ -91,14 +93,14 @@ template <typename T, typename U>
 constexpr bool accumulated = one_of<T, half, float>() && one_of<U, half, T>();
 
 template <typename T, typename U>
-void binary(const sim::Call& call, sim::Binary operation, const LocalTensor<T>& dst, const LocalTensor<U>& src0,
-            const LocalTensor<U>& src1, const BinaryRepeatParams& p) {
+void binary(const sim::Call& call, sim::Binary operation, const LocalTensor<T>& dst,
+            const LocalTensor<U>& src0, const LocalTensor<U>& src1, const BinaryRepeatParams& p) {
     sim::binary(call, operation, dst.ref(), src0.ref(), src1.ref(), {p.dstBlkStride, p.dstRepStride},
                 {p.src0BlkStride, p.src0RepStride}, {p.src1BlkStride, p.src1RepStride});
 }
 template <typename T, typename U>
-void binary_cast(const sim::Call& call, sim::Binary operation, const LocalTensor<T>& dst, const LocalTensor<U>& src0,
-                 const LocalTensor<U>& src1, const BinaryRepeatParams& p) {
+void binary_cast(const sim::Call& call, sim::Binary operation, const LocalTensor<T>& dst,
+                 const LocalTensor<U>& src0, const LocalTensor<U>& src1, const BinaryRepeatParams& p) {
     sim::binary_cast(call, operation, dst.ref(), src0.ref(), src1.ref(), {p.dstBlkStride, p.dstRepStride},
                      {p.src0BlkStride, p.src0RepStride}, {p.src1BlkStride, p.src1RepStride});
 }
@@ -109,8 +111,8 @@ void unary(const sim::Call& call, sim::Unary operation, const LocalTensor<T>& ds
                {p.srcBlkStride, p.srcRepStride});
 }
 template <typename T, typename U>
-void scalar(const sim::Call& call, sim::Scalar operation, const LocalTensor<T>& dst, const LocalTensor<U>& src,
-            uint64_t value, const UnaryRepeatParams& p) {
+void scalar(const sim::Call& call, sim::Scalar operation, const LocalTensor<T>& dst,
+            const LocalTensor<U>& src, uint64_t value, const UnaryRepeatParams& p) {
     sim::scalar(call, operation, dst.ref(), src.ref(), value, {p.dstBlkStride, p.dstRepStride},
                 {p.srcBlkStride, p.srcRepStride});
 }
@@ -152,9 +154,9 @@ SIM_SCALAR(ShiftLeft, ShiftLeft, detail::shifted<T>)
 #undef SIM_SCALAR
 
 template <typename T, bool isSetMask = true>
-void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const uint64_t mask[],
-                const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false,
-                sim::Where where = sim::Where::here()) {
+void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,
+                const uint64_t mask[], const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,
+                bool roundEn = false, sim::Where where = sim::Where::here()) {
     static_assert(detail::shifted<T>, "ShiftRight does not take this type on dav-2201");
     detail::scalar(detail::repeated("ShiftRight", detail::lanes<isSetMask>(mask), repeatTime, where),
                    roundEn ? sim::Scalar::ShiftRightRound : sim::Scalar::ShiftRight, dst, src,
@@ -170,37 +172,38 @@ void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& s
                    sim::scalar_bits(scalarValue), repeatParams);
 }
 template <typename T, bool isSetMask = true>
-void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count,
-                sim::Where where = sim::Where::here()) {
+void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,
+                const int32_t& count, sim::Where where = sim::Where::here()) {
     static_assert(detail::shifted<T>, "ShiftRight does not take this type on dav-2201");
     detail::scalar(detail::counted<isSetMask>("ShiftRight", count, where), sim::Scalar::ShiftRight, dst, src,
                    sim::scalar_bits(scalarValue), {});
 }
 
-// --- A destination of another type --------------------------------------------------------------------------
+// --- A destination of another type
+// --------------------------------------------------------------------------
 
-#define SIM_MIXED(name, operation, call_, types)                                                                      \
-    template <typename T, typename U, bool isSetMask = true>                                                          \
-    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,                      \
-              const uint64_t mask[], const uint8_t repeatTime, const BinaryRepeatParams& repeatParams,                \
-              sim::Where where = sim::Where::here()) {                                                                \
-        static_assert(types, #name " does not take these types on dav-2201");                                         \
-        detail::call_(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),                     \
-                      sim::Binary::operation, dst, src0, src1, repeatParams);                                         \
-    }                                                                                                                 \
-    template <typename T, typename U, bool isSetMask = true>                                                          \
-    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask,       \
-              const uint8_t repeatTime, const BinaryRepeatParams& repeatParams,                                       \
-              sim::Where where = sim::Where::here()) {                                                                \
-        static_assert(types, #name " does not take these types on dav-2201");                                         \
-        detail::call_(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),                     \
-                      sim::Binary::operation, dst, src0, src1, repeatParams);                                         \
-    }                                                                                                                 \
-    template <typename T, typename U>                                                                                 \
-    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const int32_t count, \
-              sim::Where where = sim::Where::here()) {                                                                \
-        static_assert(types, #name " does not take these types on dav-2201");                                         \
-        detail::call_(detail::counted(#name, count, where), sim::Binary::operation, dst, src0, src1, {});             \
+#define SIM_MIXED(name, operation, call_, types)                                                          \
+    template <typename T, typename U, bool isSetMask = true>                                              \
+    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,          \
+              const uint64_t mask[], const uint8_t repeatTime, const BinaryRepeatParams& repeatParams,    \
+              sim::Where where = sim::Where::here()) {                                                    \
+        static_assert(types, #name " does not take these types on dav-2201");                             \
+        detail::call_(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),         \
+                      sim::Binary::operation, dst, src0, src1, repeatParams);                             \
+    }                                                                                                     \
+    template <typename T, typename U, bool isSetMask = true>                                              \
+    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,          \
+              uint64_t mask, const uint8_t repeatTime, const BinaryRepeatParams& repeatParams,            \
+              sim::Where where = sim::Where::here()) {                                                    \
+        static_assert(types, #name " does not take these types on dav-2201");                             \
+        detail::call_(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where),         \
+                      sim::Binary::operation, dst, src0, src1, repeatParams);                             \
+    }                                                                                                     \
+    template <typename T, typename U>                                                                     \
+    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,          \
+              const int32_t count, sim::Where where = sim::Where::here()) {                               \
+        static_assert(types, #name " does not take these types on dav-2201");                             \
+        detail::call_(detail::counted(#name, count, where), sim::Binary::operation, dst, src0, src1, {}); \
     }
 
 namespace detail {
@@ -223,24 +226,26 @@ SIM_MIXED(MulCast, MulCast, binary_cast, (detail::mul_cast<T, U>))
 
 template <typename T, typename U, bool isSetMask = true>
 void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const uint64_t mask[],
-          const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
+          const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,
+          sim::Where where = sim::Where::here()) {
     static_assert(detail::accumulated<T, U>, "Axpy does not take these types on dav-2201");
-    detail::scalar(detail::repeated("Axpy", detail::lanes<isSetMask>(mask), repeatTime, where), sim::Scalar::Axpy, dst,
-                   src, sim::scalar_bits(scalarValue), repeatParams);
+    detail::scalar(detail::repeated("Axpy", detail::lanes<isSetMask>(mask), repeatTime, where),
+                   sim::Scalar::Axpy, dst, src, sim::scalar_bits(scalarValue), repeatParams);
 }
 template <typename T, typename U, bool isSetMask = true>
 void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask,
-          const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
+          const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,
+          sim::Where where = sim::Where::here()) {
     static_assert(detail::accumulated<T, U>, "Axpy does not take these types on dav-2201");
-    detail::scalar(detail::repeated("Axpy", detail::lanes<isSetMask>(mask), repeatTime, where), sim::Scalar::Axpy, dst,
-                   src, sim::scalar_bits(scalarValue), repeatParams);
+    detail::scalar(detail::repeated("Axpy", detail::lanes<isSetMask>(mask), repeatTime, where),
+                   sim::Scalar::Axpy, dst, src, sim::scalar_bits(scalarValue), repeatParams);
 }
 template <typename T, typename U>
 void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int32_t& count,
           sim::Where where = sim::Where::here()) {
     static_assert(detail::accumulated<T, U>, "Axpy does not take these types on dav-2201");
-    detail::scalar(detail::counted("Axpy", count, where), sim::Scalar::Axpy, dst, src, sim::scalar_bits(scalarValue),
-                   {});
+    detail::scalar(detail::counted("Axpy", count, where), sim::Scalar::Axpy, dst, src,
+                   sim::scalar_bits(scalarValue), {});
 }
 
 }  // namespace AscendC

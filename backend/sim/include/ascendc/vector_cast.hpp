@@ -10,15 +10,22 @@ namespace detail {
 // Pairs of types that have a conversion at all; which rounding modes it takes is checked when it runs.
 template <typename T, typename U>
 constexpr bool castable() {
-    if constexpr (one_of<U, int4b_t, int8_t, uint8_t>()) return std::is_same_v<T, half>;
-    else if constexpr (std::is_same_v<U, int16_t>) return one_of<T, half, float, int8_t, uint8_t>();
-    else if constexpr (std::is_same_v<U, half>) return one_of<T, int4b_t, int8_t, uint8_t, int16_t, int32_t, float>();
-    else if constexpr (std::is_same_v<U, bfloat16_t>) return one_of<T, int32_t, float>();
-    else if constexpr (std::is_same_v<U, int32_t>) return one_of<T, int16_t, half, float, int64_t>();
+    if constexpr (one_of<U, int4b_t, int8_t, uint8_t>())
+        return std::is_same_v<T, half>;
+    else if constexpr (std::is_same_v<U, int16_t>)
+        return one_of<T, half, float, int8_t, uint8_t>();
+    else if constexpr (std::is_same_v<U, half>)
+        return one_of<T, int4b_t, int8_t, uint8_t, int16_t, int32_t, float>();
+    else if constexpr (std::is_same_v<U, bfloat16_t>)
+        return one_of<T, int32_t, float>();
+    else if constexpr (std::is_same_v<U, int32_t>)
+        return one_of<T, int16_t, half, float, int64_t>();
     else if constexpr (std::is_same_v<U, float>)
         return one_of<T, int16_t, int32_t, int64_t, float, half, bfloat16_t>();
-    else if constexpr (std::is_same_v<U, int64_t>) return one_of<T, int32_t, float>();
-    else return false;
+    else if constexpr (std::is_same_v<U, int64_t>)
+        return one_of<T, int32_t, float>();
+    else
+        return false;
 }
 
 template <typename T, typename U>
@@ -32,29 +39,34 @@ void cast(const sim::Call& call, const LocalTensor<T>& dst, const LocalTensor<U>
 }  // namespace detail
 
 template <typename T, typename U, bool isSetMask = true>
-void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask[],
-          const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
-    detail::cast(detail::repeated("Cast", detail::lanes<isSetMask>(mask), repeatTime, where), dst, src, roundMode,
-                 repeatParams);
+void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode,
+          const uint64_t mask[], const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,
+          sim::Where where = sim::Where::here()) {
+    detail::cast(detail::repeated("Cast", detail::lanes<isSetMask>(mask), repeatTime, where), dst, src,
+                 roundMode, repeatParams);
 }
 template <typename T, typename U, bool isSetMask = true>
-void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask,
-          const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
-    detail::cast(detail::repeated("Cast", detail::lanes<isSetMask>(mask), repeatTime, where), dst, src, roundMode,
-                 repeatParams);
+void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode,
+          const uint64_t mask, const uint8_t repeatTime, const UnaryRepeatParams& repeatParams,
+          sim::Where where = sim::Where::here()) {
+    detail::cast(detail::repeated("Cast", detail::lanes<isSetMask>(mask), repeatTime, where), dst, src,
+                 roundMode, repeatParams);
 }
 template <typename T, typename U>
-void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint32_t count,
-          sim::Where where = sim::Where::here()) {
+void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode,
+          const uint32_t count, sim::Where where = sim::Where::here()) {
     detail::cast(detail::counted("Cast", count, where), dst, src, roundMode, {});
 }
 
-inline void SetDeqScale(half scale, sim::Where = sim::Where::here()) { sim::registers().quantisation = scale.bits; }
+inline void SetDeqScale(half scale, sim::Where = sim::Where::here()) {
+    sim::registers().quantisation = scale.bits;
+}
 inline void SetDeqScale(float scale, int16_t offset, bool signMode, sim::Where = sim::Where::here()) {
     sim::registers().quantisation = sim::quantisation_bits(scale, offset, signMode);
 }
 template <typename T>
-void SetDeqScale(const LocalTensor<T>& vdeq, const VdeqInfo& vdeqInfo, sim::Where where = sim::Where::here()) {
+void SetDeqScale(const LocalTensor<T>& vdeq, const VdeqInfo& vdeqInfo,
+                 sim::Where where = sim::Where::here()) {
     static_assert(std::is_same_v<T, uint64_t>, "SetDeqScale takes a tensor of uint64_t");
     sim::set_quantisation(vdeq.ref(), vdeqInfo.vdeqScale, vdeqInfo.vdeqOffset, vdeqInfo.vdeqSignMode, where);
 }
@@ -62,7 +74,8 @@ void SetDeqScale(const LocalTensor<T>& vdeq, const VdeqInfo& vdeqInfo, sim::Wher
 namespace detail {
 
 template <typename T, typename U, bool isVecDeq, bool halfBlock>
-void cast_deq(const sim::Call& call, const LocalTensor<T>& dst, const LocalTensor<U>& src, const UnaryRepeatParams& p) {
+void cast_deq(const sim::Call& call, const LocalTensor<T>& dst, const LocalTensor<U>& src,
+              const UnaryRepeatParams& p) {
     static_assert((std::is_same_v<U, int16_t> && one_of<T, int8_t, uint8_t>()) ||
                       (std::is_same_v<U, int32_t> && std::is_same_v<T, half>),
                   "CastDeq converts int16_t to int8_t or uint8_t and int32_t to half");
@@ -70,30 +83,33 @@ void cast_deq(const sim::Call& call, const LocalTensor<T>& dst, const LocalTenso
         sim::cast(call, dst.ref(), src.ref(), sim::Round::None, {p.dstBlkStride, p.dstRepStride},
                   {p.srcBlkStride, p.srcRepStride});
     else
-        sim::cast_quantised(call, dst.ref(), src.ref(), isVecDeq, !halfBlock, {p.dstBlkStride, p.dstRepStride},
-                            {p.srcBlkStride, p.srcRepStride});
+        sim::cast_quantised(call, dst.ref(), src.ref(), isVecDeq, !halfBlock,
+                            {p.dstBlkStride, p.dstRepStride}, {p.srcBlkStride, p.srcRepStride});
 }
 
 }  // namespace detail
 
-#define SIM_CAST_DEQ(name)                                                                                            \
-    template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>             \
-    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint64_t mask[], uint8_t repeatTime,        \
-              const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {                         \
-        detail::cast_deq<T, U, isVecDeq, halfBlock>(                                                                  \
-            detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where), dst, src, repeatParams);      \
-    }                                                                                                                 \
-    template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>             \
-    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src, const int32_t mask, uint8_t repeatTime,           \
-              const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {                         \
-        detail::cast_deq<T, U, isVecDeq, halfBlock>(                                                                  \
-            detail::repeated(#name, detail::lanes<isSetMask>(static_cast<uint64_t>(mask)), repeatTime, where), dst,   \
-            src, repeatParams);                                                                                       \
-    }                                                                                                                 \
-    template <typename T, typename U, bool isVecDeq = true, bool halfBlock = true>                                    \
-    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint32_t count,                             \
-              sim::Where where = sim::Where::here()) {                                                                \
-        detail::cast_deq<T, U, isVecDeq, halfBlock>(detail::counted(#name, count, where), dst, src, {});              \
+#define SIM_CAST_DEQ(name)                                                                                  \
+    template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>   \
+    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint64_t mask[],                  \
+              uint8_t repeatTime, const UnaryRepeatParams& repeatParams,                                    \
+              sim::Where where = sim::Where::here()) {                                                      \
+        detail::cast_deq<T, U, isVecDeq, halfBlock>(                                                        \
+            detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where), dst, src,           \
+            repeatParams);                                                                                  \
+    }                                                                                                       \
+    template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>   \
+    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src, const int32_t mask, uint8_t repeatTime, \
+              const UnaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {               \
+        detail::cast_deq<T, U, isVecDeq, halfBlock>(                                                        \
+            detail::repeated(#name, detail::lanes<isSetMask>(static_cast<uint64_t>(mask)), repeatTime,      \
+                             where),                                                                        \
+            dst, src, repeatParams);                                                                        \
+    }                                                                                                       \
+    template <typename T, typename U, bool isVecDeq = true, bool halfBlock = true>                          \
+    void name(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint32_t count,                   \
+              sim::Where where = sim::Where::here()) {                                                      \
+        detail::cast_deq<T, U, isVecDeq, halfBlock>(detail::counted(#name, count, where), dst, src, {});    \
     }
 
 SIM_CAST_DEQ(CastDeq)

@@ -8,8 +8,8 @@ namespace AscendC {
 namespace detail {
 
 template <typename T, typename U>
-void compare(const sim::Call& call, const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
-             CMPMODE mode, const BinaryRepeatParams& p) {
+void compare(const sim::Call& call, const LocalTensor<U>& dst, const LocalTensor<T>& src0,
+             const LocalTensor<T>& src1, CMPMODE mode, const BinaryRepeatParams& p) {
     static_assert(one_of<T, half, float, int32_t>() && one_of<U, int8_t, uint8_t>(),
                   "Compare takes half, float and, for EQ, int32_t, with a result of uint8_t or int8_t");
     sim::compare(call, static_cast<sim::Comparison>(mode), dst.ref(), src0.ref(), src1.ref(),
@@ -17,33 +17,33 @@ void compare(const sim::Call& call, const LocalTensor<U>& dst, const LocalTensor
 }
 
 template <typename T, typename U>
-void compare_scalar(const sim::Call& call, const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T& value,
-                    CMPMODE mode, const UnaryRepeatParams& p) {
+void compare_scalar(const sim::Call& call, const LocalTensor<U>& dst, const LocalTensor<T>& src0,
+                    const T& value, CMPMODE mode, const UnaryRepeatParams& p) {
     static_assert(one_of<T, half, float, int32_t>() && one_of<U, int8_t, uint8_t>(),
                   "CompareScalar takes half, float and, for EQ, int32_t, with a result of uint8_t or int8_t");
-    sim::compare_scalar(call, static_cast<sim::Comparison>(mode), dst.ref(), src0.ref(), sim::scalar_bits(value),
-                        {p.srcBlkStride, p.srcRepStride});
+    sim::compare_scalar(call, static_cast<sim::Comparison>(mode), dst.ref(), src0.ref(),
+                        sim::scalar_bits(value), {p.srcBlkStride, p.srcRepStride});
 }
 
 }  // namespace detail
 
 template <typename T, typename U, bool isSetMask = true>
-void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
-             const uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
-             sim::Where where = sim::Where::here()) {
-    detail::compare(detail::repeated("Compare", detail::lanes<isSetMask>(mask), repeatTime, where), dst, src0, src1,
-                    cmpMode, repeatParams);
+void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+             CMPMODE cmpMode, const uint64_t mask[], uint8_t repeatTime,
+             const BinaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
+    detail::compare(detail::repeated("Compare", detail::lanes<isSetMask>(mask), repeatTime, where), dst, src0,
+                    src1, cmpMode, repeatParams);
 }
 template <typename T, typename U, bool isSetMask = true>
-void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
-             const uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
+void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+             CMPMODE cmpMode, const uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
              sim::Where where = sim::Where::here()) {
-    detail::compare(detail::repeated("Compare", detail::lanes<isSetMask>(mask), repeatTime, where), dst, src0, src1,
-                    cmpMode, repeatParams);
+    detail::compare(detail::repeated("Compare", detail::lanes<isSetMask>(mask), repeatTime, where), dst, src0,
+                    src1, cmpMode, repeatParams);
 }
 template <typename T, typename U>
-void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
-             uint32_t count, sim::Where where = sim::Where::here()) {
+void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+             CMPMODE cmpMode, uint32_t count, sim::Where where = sim::Where::here()) {
     detail::compare(detail::counted("Compare", count, where), dst, src0, src1, cmpMode, {});
 }
 
@@ -73,25 +73,25 @@ void SetCmpMask(const LocalTensor<T>& src, sim::Where where = sim::Where::here()
     sim::set_compare_mask(src.ref(), where);
 }
 
-#define SIM_COMPARE_SCALAR(name)                                                                                      \
-    template <typename T, typename U, bool isSetMask = true>                                                          \
-    void name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,             \
-              const uint64_t mask[], uint8_t repeatTime, const UnaryRepeatParams& repeatParams,                       \
-              sim::Where where = sim::Where::here()) {                                                                \
-        detail::compare_scalar(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where), dst, src0, \
-                               src1Scalar, cmpMode, repeatParams);                                                    \
-    }                                                                                                                 \
-    template <typename T, typename U, bool isSetMask = true>                                                          \
-    void name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,             \
-              const uint64_t mask, uint8_t repeatTime, const UnaryRepeatParams& repeatParams,                         \
-              sim::Where where = sim::Where::here()) {                                                                \
-        detail::compare_scalar(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where), dst, src0, \
-                               src1Scalar, cmpMode, repeatParams);                                                    \
-    }                                                                                                                 \
-    template <typename T, typename U>                                                                                 \
-    void name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,             \
-              uint32_t count, sim::Where where = sim::Where::here()) {                                                \
-        detail::compare_scalar(detail::counted(#name, count, where), dst, src0, src1Scalar, cmpMode, {});             \
+#define SIM_COMPARE_SCALAR(name)                                                                           \
+    template <typename T, typename U, bool isSetMask = true>                                               \
+    void name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,  \
+              const uint64_t mask[], uint8_t repeatTime, const UnaryRepeatParams& repeatParams,            \
+              sim::Where where = sim::Where::here()) {                                                     \
+        detail::compare_scalar(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where), \
+                               dst, src0, src1Scalar, cmpMode, repeatParams);                              \
+    }                                                                                                      \
+    template <typename T, typename U, bool isSetMask = true>                                               \
+    void name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,  \
+              const uint64_t mask, uint8_t repeatTime, const UnaryRepeatParams& repeatParams,              \
+              sim::Where where = sim::Where::here()) {                                                     \
+        detail::compare_scalar(detail::repeated(#name, detail::lanes<isSetMask>(mask), repeatTime, where), \
+                               dst, src0, src1Scalar, cmpMode, repeatParams);                              \
+    }                                                                                                      \
+    template <typename T, typename U>                                                                      \
+    void name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,  \
+              uint32_t count, sim::Where where = sim::Where::here()) {                                     \
+        detail::compare_scalar(detail::counted(#name, count, where), dst, src0, src1Scalar, cmpMode, {});  \
     }
 
 SIM_COMPARE_SCALAR(CompareScalar)
@@ -105,8 +105,9 @@ template <typename T, typename U>
 constexpr bool selectable = one_of<T, half, float>() && one_of<U, uint8_t, uint16_t, uint32_t, uint64_t>();
 
 template <typename T, typename U>
-void select(const sim::Call& call, const LocalTensor<T>& dst, const LocalTensor<U>& mask, const LocalTensor<T>& src0,
-            const LocalTensor<T>& src1, SELMODE mode, const BinaryRepeatParams& p) {
+void select(const sim::Call& call, const LocalTensor<T>& dst, const LocalTensor<U>& mask,
+            const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE mode,
+            const BinaryRepeatParams& p) {
     static_assert(selectable<T, U>, "Select takes half and float, by bits in uint8_t … uint64_t");
     sim::select(call, static_cast<sim::Selection>(mode), dst.ref(), mask.ref(), src0.ref(), src1.ref(),
                 {p.dstBlkStride, p.dstRepStride}, {p.src0BlkStride, p.src0RepStride},
@@ -118,7 +119,8 @@ void select_scalar(const sim::Call& call, const LocalTensor<T>& dst, const Local
                    const LocalTensor<T>& src0, const T& value, SELMODE mode, const BinaryRepeatParams& p) {
     static_assert(selectable<T, U>, "Select takes half and float, by bits in uint8_t … uint64_t");
     if (mode != SELMODE::VSEL_TENSOR_SCALAR_MODE)
-        sim::fail(call.where, "[Select] Expected selMode VSEL_TENSOR_SCALAR_MODE where src1 is a scalar, given another");
+        sim::fail(call.where,
+                  "[Select] Expected selMode VSEL_TENSOR_SCALAR_MODE where src1 is a scalar, given another");
     sim::select_scalar(call, dst.ref(), mask.ref(), src0.ref(), sim::scalar_bits(value),
                        {p.dstBlkStride, p.dstRepStride}, {p.src0BlkStride, p.src0RepStride});
 }
@@ -129,34 +131,35 @@ template <typename T, typename U, bool isSetMask = true>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
             const LocalTensor<T>& src1, SELMODE selMode, const uint64_t mask[], uint8_t repeatTime,
             const BinaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
-    detail::select(detail::repeated("Select", detail::lanes<true>(mask), repeatTime, where), dst, selMask, src0, src1,
-                   selMode, repeatParams);
+    detail::select(detail::repeated("Select", detail::lanes<true>(mask), repeatTime, where), dst, selMask,
+                   src0, src1, selMode, repeatParams);
 }
 template <typename T, typename U, bool isSetMask = true>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
             const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask, uint8_t repeatTime,
             const BinaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
-    detail::select(detail::repeated("Select", detail::lanes<true>(mask), repeatTime, where), dst, selMask, src0, src1,
-                   selMode, repeatParams);
+    detail::select(detail::repeated("Select", detail::lanes<true>(mask), repeatTime, where), dst, selMask,
+                   src0, src1, selMode, repeatParams);
 }
 template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
-            const LocalTensor<T>& src1, SELMODE selMode, uint32_t count, sim::Where where = sim::Where::here()) {
+            const LocalTensor<T>& src1, SELMODE selMode, uint32_t count,
+            sim::Where where = sim::Where::here()) {
     detail::select(detail::counted("Select", count, where), dst, selMask, src0, src1, selMode, {});
 }
 template <typename T, typename U, bool isSetMask = true>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
-            SELMODE selMode, const uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
-            sim::Where where = sim::Where::here()) {
-    detail::select_scalar(detail::repeated("Select", detail::lanes<true>(mask), repeatTime, where), dst, selMask, src0,
-                          src1, selMode, repeatParams);
+            SELMODE selMode, const uint64_t mask[], uint8_t repeatTime,
+            const BinaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
+    detail::select_scalar(detail::repeated("Select", detail::lanes<true>(mask), repeatTime, where), dst,
+                          selMask, src0, src1, selMode, repeatParams);
 }
 template <typename T, typename U, bool isSetMask = true>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
             SELMODE selMode, uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
             sim::Where where = sim::Where::here()) {
-    detail::select_scalar(detail::repeated("Select", detail::lanes<true>(mask), repeatTime, where), dst, selMask, src0,
-                          src1, selMode, repeatParams);
+    detail::select_scalar(detail::repeated("Select", detail::lanes<true>(mask), repeatTime, where), dst,
+                          selMask, src0, src1, selMode, repeatParams);
 }
 template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
@@ -166,8 +169,9 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
 
 // With the mask of SetVectorMask; what to select by was given to SetCmpMask.
 template <typename T, SELMODE selMode>
-void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint8_t repeatTime,
-            const BinaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
+void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+            uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
+            sim::Where where = sim::Where::here()) {
     static_assert(detail::one_of<T, half, float>(), "Select takes half and float");
     const BinaryRepeatParams& p = repeatParams;
     sim::select_register(detail::repeated("Select", sim::Lanes::from_register(), repeatTime, where),
@@ -176,8 +180,9 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTe
                          {p.src1BlkStride, p.src1RepStride});
 }
 template <typename T, typename U>
-void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, uint8_t repeatTime,
-            const BinaryRepeatParams& repeatParams, sim::Where where = sim::Where::here()) {
+void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
+            uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
+            sim::Where where = sim::Where::here()) {
     static_assert(detail::selectable<T, U>, "Select takes half and float, by bits in uint8_t … uint64_t");
     const BinaryRepeatParams& p = repeatParams;
     sim::select_register(detail::repeated("Select", sim::Lanes::from_register(), repeatTime, where),

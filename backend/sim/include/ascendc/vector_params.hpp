@@ -1,4 +1,5 @@
-// Parameter structures of the vector core's instructions, with the field names of CANN 8.1 and of the current devkit.
+// Parameter structures of the vector core's instructions, with the field names of CANN 8.1 and of the current
+// devkit.
 #pragma once
 
 #include "sim/vector.hpp"
@@ -43,7 +44,11 @@ struct BinaryRepeatParams {
 struct UnaryRepeatParams {
     UnaryRepeatParams() = default;
     UnaryRepeatParams(uint16_t dstBlk, uint16_t srcBlk, uint8_t dstRep, uint8_t srcRep, bool half = false)
-        : dstBlkStride(dstBlk), srcBlkStride(srcBlk), dstRepStride(dstRep), srcRepStride(srcRep), halfBlock(half) {}
+        : dstBlkStride(dstBlk),
+          srcBlkStride(srcBlk),
+          dstRepStride(dstRep),
+          srcRepStride(srcRep),
+          halfBlock(half) {}
 
     uint32_t blockNumber = 8;
     uint16_t dstBlkStride = 1;
@@ -147,8 +152,13 @@ enum class TransposeType : uint8_t {
 
 struct TransDataTo5HDParams {
     constexpr TransDataTo5HDParams() = default;
-    constexpr TransDataTo5HDParams(bool dstHigh, bool srcHigh, uint8_t repeat, uint16_t dstRep, uint16_t srcRep)
-        : dstHighHalf(dstHigh), srcHighHalf(srcHigh), repeatTimes(repeat), dstRepStride(dstRep), srcRepStride(srcRep) {}
+    constexpr TransDataTo5HDParams(bool dstHigh, bool srcHigh, uint8_t repeat, uint16_t dstRep,
+                                   uint16_t srcRep)
+        : dstHighHalf(dstHigh),
+          srcHighHalf(srcHigh),
+          repeatTimes(repeat),
+          dstRepStride(dstRep),
+          srcRepStride(srcRep) {}
 
     bool dstHighHalf = false;
     bool srcHighHalf = false;
@@ -171,7 +181,8 @@ struct TransposeParamsExt {
 
 struct MrgSort4Info {
     MrgSort4Info() = default;
-    MrgSort4Info(const uint16_t lengths[MRG_SORT_ELEMENT_LEN], bool suspension, uint16_t valid, uint16_t repeat)
+    MrgSort4Info(const uint16_t lengths[MRG_SORT_ELEMENT_LEN], bool suspension, uint16_t valid,
+                 uint16_t repeat)
         : ifExhaustedSuspension(suspension), validBit(valid), repeatTimes(static_cast<uint8_t>(repeat)) {
         for (int i = 0; i < MRG_SORT_ELEMENT_LEN; ++i) elementLengths[i] = lengths[i];
     }
@@ -221,7 +232,8 @@ inline sim::Call repeated(const char* name, sim::Lanes lanes, int64_t repeats, s
     return {name, lanes, repeats, where};
 }
 
-// Strides of a binary instruction whose operands differ in width are counted as for the count form: contiguous.
+// Strides of a binary instruction whose operands differ in width are counted as for the count form:
+// contiguous.
 template <typename T>
 constexpr uint32_t contiguous_repeat(uint32_t widest) {
     return static_cast<uint32_t>(8 * sizeof(T)) / widest;

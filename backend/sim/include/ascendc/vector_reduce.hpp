@@ -5,9 +5,7 @@
 
 namespace AscendC {
 
-enum class ReduceType : uint8_t {
-    NONE, SUM, MAX, MIN, OR, AND, XOR
-};
+enum class ReduceType : uint8_t { NONE, SUM, MAX, MIN, OR, AND, XOR };
 
 namespace detail {
 
@@ -22,14 +20,16 @@ sim::Lanes reduce_lanes(const uint64_t mask[]) {
 }
 
 template <typename T>
-void reduce_repeat(const sim::Call& call, sim::Reduction reduction, ReduceOrder order, const LocalTensor<T>& dst,
-                   const LocalTensor<T>& src, int32_t dstRep, int32_t srcBlk, int32_t srcRep) {
+void reduce_repeat(const sim::Call& call, sim::Reduction reduction, ReduceOrder order,
+                   const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t dstRep, int32_t srcBlk,
+                   int32_t srcRep) {
     static_assert(one_of<T, half, float>(), "reductions take half and float on dav-2201");
-    sim::reduce_repeat(call, reduction, static_cast<sim::Order>(order), dst.ref(), src.ref(), dstRep, srcBlk, srcRep);
+    sim::reduce_repeat(call, reduction, static_cast<sim::Order>(order), dst.ref(), src.ref(), dstRep, srcBlk,
+                       srcRep);
 }
 template <typename T>
-void reduce_block(const sim::Call& call, sim::Reduction reduction, const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                  int32_t dstRep, int32_t srcBlk, int32_t srcRep) {
+void reduce_block(const sim::Call& call, sim::Reduction reduction, const LocalTensor<T>& dst,
+                  const LocalTensor<T>& src, int32_t dstRep, int32_t srcBlk, int32_t srcRep) {
     static_assert(one_of<T, half, float>(), "reductions take half and float on dav-2201");
     sim::reduce_block(call, reduction, dst.ref(), src.ref(), dstRep, srcBlk, srcRep);
 }
@@ -44,81 +44,89 @@ template <ReduceType type>
 constexpr sim::Reduction reduction_of() {
     static_assert(type == ReduceType::SUM || type == ReduceType::MAX || type == ReduceType::MIN,
                   "reductions are SUM, MAX and MIN");
-    return type == ReduceType::SUM ? sim::Reduction::Sum
+    return type == ReduceType::SUM   ? sim::Reduction::Sum
            : type == ReduceType::MAX ? sim::Reduction::Max
                                      : sim::Reduction::Min;
 }
 
 }  // namespace detail
 
-// --- One result for each repeat -----------------------------------------------------------------------------
+// --- One result for each repeat
+// -----------------------------------------------------------------------------
 
-#define SIM_FORMS(form)       \
-    form(int32_t mask)        \
-    form(const uint64_t mask[])
+#define SIM_FORMS(form) form(int32_t mask) form(const uint64_t mask[])
 
-#define SIM_WHOLE_SUM(mask_parameter)                                                                                 \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, mask_parameter,                         \
-                        const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,             \
-                        const int32_t srcRepStride, sim::Where where = sim::Where::here()) {                          \
-        detail::reduce_repeat(                                                                                        \
-            detail::repeated("WholeReduceSum", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),             \
-            sim::Reduction::Sum, ReduceOrder::ORDER_ONLY_VALUE, dst, src, dstRepStride, srcBlkStride, srcRepStride);  \
-    }                                                                                                                 \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,              \
-                         mask_parameter, const int32_t, const int32_t srcBlkStride, const int32_t dstRepStride,       \
-                         const int32_t srcRepStride, sim::Where where = sim::Where::here()) {                         \
-        detail::reduce_repeat(                                                                                        \
-            detail::repeated("RepeatReduceSum", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),            \
-            sim::Reduction::Sum, ReduceOrder::ORDER_ONLY_VALUE, dst, src, dstRepStride, srcBlkStride, srcRepStride);  \
-    }                                                                                                                 \
-    template <ReduceType reduceType, typename T, typename U, bool isSetMask = true>                                   \
-    void ReduceRepeat(const LocalTensor<T>& dst, const LocalTensor<U>& src, mask_parameter, const int32_t repeatTime, \
-                      const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,             \
-                      ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, sim::Where where = sim::Where::here()) {    \
-        static_assert(std::is_same_v<T, U>, "ReduceRepeat: dst and src must have one type");                          \
-        detail::reduce_repeat(                                                                                        \
-            detail::repeated("ReduceRepeat", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),               \
-            detail::reduction_of<reduceType>(), order, dst, src, dstRepStride, srcBlkStride, srcRepStride);           \
-    }                                                                                                                 \
-    template <ReduceType reduceType, typename T, typename U, bool isSetMask = true>                                   \
-    void ReduceDataBlock(const LocalTensor<T>& dst, const LocalTensor<U>& src, mask_parameter,                        \
-                         const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,            \
-                         const int32_t srcRepStride, sim::Where where = sim::Where::here()) {                         \
-        static_assert(std::is_same_v<T, U>, "ReduceDataBlock: dst and src must have one type");                       \
-        detail::reduce_block(                                                                                         \
-            detail::repeated("ReduceDataBlock", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),            \
-            detail::reduction_of<reduceType>(), dst, src, dstRepStride, srcBlkStride, srcRepStride);                  \
-    }                                                                                                                 \
-    template <ReduceType reduceType, typename T, typename U, bool isSetMask = true>                                   \
-    void ReducePairElem(const LocalTensor<T>& dst, const LocalTensor<U>& src, mask_parameter,                         \
-                        const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,             \
-                        const int32_t srcRepStride, sim::Where where = sim::Where::here()) {                          \
-        static_assert(std::is_same_v<T, U> && detail::one_of<T, half, float>() && reduceType == ReduceType::SUM,      \
-                      "ReducePairElem adds pairs of half or float");                                                  \
-        sim::reduce_pair(detail::repeated("ReducePairElem", detail::reduce_lanes<isSetMask>(mask), repeatTime, where), \
-                         dst.ref(), src.ref(), dstRepStride, srcBlkStride, srcRepStride);                             \
-    }                                                                                                                 \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,                \
-                       mask_parameter, const int32_t dstRepStride, const int32_t srcBlkStride,                        \
-                       const int32_t srcRepStride, sim::Where where = sim::Where::here()) {                           \
-        static_assert(detail::one_of<T, half, float>(), "PairReduceSum takes half and float on dav-2201");            \
-        sim::reduce_pair(detail::repeated("PairReduceSum", detail::reduce_lanes<isSetMask>(mask), repeatTime, where), \
-                         dst.ref(), src.ref(), dstRepStride, srcBlkStride, srcRepStride);                             \
+#define SIM_WHOLE_SUM(mask_parameter)                                                                       \
+    template <typename T, bool isSetMask = true>                                                            \
+    void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, mask_parameter,               \
+                        const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,   \
+                        const int32_t srcRepStride, sim::Where where = sim::Where::here()) {                \
+        detail::reduce_repeat(                                                                              \
+            detail::repeated("WholeReduceSum", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),   \
+            sim::Reduction::Sum, ReduceOrder::ORDER_ONLY_VALUE, dst, src, dstRepStride, srcBlkStride,       \
+            srcRepStride);                                                                                  \
+    }                                                                                                       \
+    template <typename T, bool isSetMask = true>                                                            \
+    void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,    \
+                         mask_parameter, const int32_t, const int32_t srcBlkStride,                         \
+                         const int32_t dstRepStride, const int32_t srcRepStride,                            \
+                         sim::Where where = sim::Where::here()) {                                           \
+        detail::reduce_repeat(                                                                              \
+            detail::repeated("RepeatReduceSum", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),  \
+            sim::Reduction::Sum, ReduceOrder::ORDER_ONLY_VALUE, dst, src, dstRepStride, srcBlkStride,       \
+            srcRepStride);                                                                                  \
+    }                                                                                                       \
+    template <ReduceType reduceType, typename T, typename U, bool isSetMask = true>                         \
+    void ReduceRepeat(const LocalTensor<T>& dst, const LocalTensor<U>& src, mask_parameter,                 \
+                      const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,     \
+                      const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,       \
+                      sim::Where where = sim::Where::here()) {                                              \
+        static_assert(std::is_same_v<T, U>, "ReduceRepeat: dst and src must have one type");                \
+        detail::reduce_repeat(                                                                              \
+            detail::repeated("ReduceRepeat", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),     \
+            detail::reduction_of<reduceType>(), order, dst, src, dstRepStride, srcBlkStride, srcRepStride); \
+    }                                                                                                       \
+    template <ReduceType reduceType, typename T, typename U, bool isSetMask = true>                         \
+    void ReduceDataBlock(const LocalTensor<T>& dst, const LocalTensor<U>& src, mask_parameter,              \
+                         const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,  \
+                         const int32_t srcRepStride, sim::Where where = sim::Where::here()) {               \
+        static_assert(std::is_same_v<T, U>, "ReduceDataBlock: dst and src must have one type");             \
+        detail::reduce_block(                                                                               \
+            detail::repeated("ReduceDataBlock", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),  \
+            detail::reduction_of<reduceType>(), dst, src, dstRepStride, srcBlkStride, srcRepStride);        \
+    }                                                                                                       \
+    template <ReduceType reduceType, typename T, typename U, bool isSetMask = true>                         \
+    void ReducePairElem(const LocalTensor<T>& dst, const LocalTensor<U>& src, mask_parameter,               \
+                        const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,   \
+                        const int32_t srcRepStride, sim::Where where = sim::Where::here()) {                \
+        static_assert(                                                                                      \
+            std::is_same_v<T, U> && detail::one_of<T, half, float>() && reduceType == ReduceType::SUM,      \
+            "ReducePairElem adds pairs of half or float");                                                  \
+        sim::reduce_pair(                                                                                   \
+            detail::repeated("ReducePairElem", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),   \
+            dst.ref(), src.ref(), dstRepStride, srcBlkStride, srcRepStride);                                \
+    }                                                                                                       \
+    template <typename T, bool isSetMask = true>                                                            \
+    void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,      \
+                       mask_parameter, const int32_t dstRepStride, const int32_t srcBlkStride,              \
+                       const int32_t srcRepStride, sim::Where where = sim::Where::here()) {                 \
+        static_assert(detail::one_of<T, half, float>(), "PairReduceSum takes half and float on dav-2201");  \
+        sim::reduce_pair(                                                                                   \
+            detail::repeated("PairReduceSum", detail::reduce_lanes<isSetMask>(mask), repeatTime, where),    \
+            dst.ref(), src.ref(), dstRepStride, srcBlkStride, srcRepStride);                                \
     }
 SIM_FORMS(SIM_WHOLE_SUM)
 #undef SIM_WHOLE_SUM
 
-#define SIM_WHOLE(name, reduction, mask_parameter)                                                                    \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, mask_parameter, const int32_t repeatTime,         \
-              const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,                     \
-              ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, sim::Where where = sim::Where::here()) {            \
-        detail::reduce_repeat(detail::repeated(#name, detail::reduce_lanes<isSetMask>(mask), repeatTime, where),      \
-                              reduction, order, dst, src, dstRepStride, srcBlkStride, srcRepStride);                  \
+#define SIM_WHOLE(name, reduction, mask_parameter)                                                        \
+    template <typename T, bool isSetMask = true>                                                          \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, mask_parameter,                       \
+              const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,           \
+              const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,             \
+              sim::Where where = sim::Where::here()) {                                                    \
+        detail::reduce_repeat(                                                                            \
+            detail::repeated(#name, detail::reduce_lanes<isSetMask>(mask), repeatTime, where), reduction, \
+            order, dst, src, dstRepStride, srcBlkStride, srcRepStride);                                   \
     }
 SIM_WHOLE(WholeReduceMax, sim::Reduction::Max, int32_t mask)
 SIM_WHOLE(WholeReduceMax, sim::Reduction::Max, const uint64_t mask[])
@@ -126,15 +134,17 @@ SIM_WHOLE(WholeReduceMin, sim::Reduction::Min, int32_t mask)
 SIM_WHOLE(WholeReduceMin, sim::Reduction::Min, const uint64_t mask[])
 #undef SIM_WHOLE
 
-// --- One for each block of 32 bytes; the mask comes after the repeats ---------------------------------------
+// --- One for each block of 32 bytes; the mask comes after the repeats
+// ---------------------------------------
 
-#define SIM_BLOCK(name, reduction, mask_parameter)                                                                    \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, mask_parameter,         \
-              const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,                     \
-              sim::Where where = sim::Where::here()) {                                                                \
-        detail::reduce_block(detail::repeated(#name, detail::reduce_lanes<isSetMask>(mask), repeatTime, where),       \
-                             reduction, dst, src, dstRepStride, srcBlkStride, srcRepStride);                          \
+#define SIM_BLOCK(name, reduction, mask_parameter)                                                        \
+    template <typename T, bool isSetMask = true>                                                          \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,             \
+              mask_parameter, const int32_t dstRepStride, const int32_t srcBlkStride,                     \
+              const int32_t srcRepStride, sim::Where where = sim::Where::here()) {                        \
+        detail::reduce_block(                                                                             \
+            detail::repeated(#name, detail::reduce_lanes<isSetMask>(mask), repeatTime, where), reduction, \
+            dst, src, dstRepStride, srcBlkStride, srcRepStride);                                          \
     }
 SIM_BLOCK(BlockReduceSum, sim::Reduction::Sum, int32_t mask)
 SIM_BLOCK(BlockReduceSum, sim::Reduction::Sum, const uint64_t mask[])
@@ -145,27 +155,29 @@ SIM_BLOCK(BlockReduceMin, sim::Reduction::Min, const uint64_t mask[])
 #undef SIM_BLOCK
 #undef SIM_FORMS
 
-// --- One result of everything -------------------------------------------------------------------------------
+// --- One result of everything
+// -------------------------------------------------------------------------------
 
-#define SIM_ALL(name, reduction)                                                                                      \
-    template <typename T>                                                                                             \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,            \
-              const int32_t mask, const int32_t repeatTime, const int32_t srcRepStride, bool calIndex = false,        \
-              sim::Where where = sim::Where::here()) {                                                                \
-        detail::reduce_all(detail::repeated(#name, detail::reduce_lanes<true>(mask), repeatTime, where), reduction,   \
-                           calIndex, dst, src, sharedTmpBuffer, srcRepStride);                                        \
-    }                                                                                                                 \
-    template <typename T>                                                                                             \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,            \
-              const uint64_t mask[], const int32_t repeatTime, const int32_t srcRepStride, bool calIndex = false,     \
-              sim::Where where = sim::Where::here()) {                                                                \
-        detail::reduce_all(detail::repeated(#name, detail::reduce_lanes<true>(mask), repeatTime, where), reduction,   \
-                           calIndex, dst, src, sharedTmpBuffer, srcRepStride);                                        \
-    }                                                                                                                 \
-    template <typename T>                                                                                             \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,            \
-              const int32_t count, bool calIndex = false, sim::Where where = sim::Where::here()) {                    \
-        detail::reduce_all(detail::counted(#name, count, where), reduction, calIndex, dst, src, sharedTmpBuffer, 8);  \
+#define SIM_ALL(name, reduction)                                                                           \
+    template <typename T>                                                                                  \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, \
+              const int32_t mask, const int32_t repeatTime, const int32_t srcRepStride,                    \
+              bool calIndex = false, sim::Where where = sim::Where::here()) {                              \
+        detail::reduce_all(detail::repeated(#name, detail::reduce_lanes<true>(mask), repeatTime, where),   \
+                           reduction, calIndex, dst, src, sharedTmpBuffer, srcRepStride);                  \
+    }                                                                                                      \
+    template <typename T>                                                                                  \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, \
+              const uint64_t mask[], const int32_t repeatTime, const int32_t srcRepStride,                 \
+              bool calIndex = false, sim::Where where = sim::Where::here()) {                              \
+        detail::reduce_all(detail::repeated(#name, detail::reduce_lanes<true>(mask), repeatTime, where),   \
+                           reduction, calIndex, dst, src, sharedTmpBuffer, srcRepStride);                  \
+    }                                                                                                      \
+    template <typename T>                                                                                  \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, \
+              const int32_t count, bool calIndex = false, sim::Where where = sim::Where::here()) {         \
+        detail::reduce_all(detail::counted(#name, count, where), reduction, calIndex, dst, src,            \
+                           sharedTmpBuffer, 8);                                                            \
     }
 SIM_ALL(ReduceMax, sim::Reduction::Max)
 SIM_ALL(ReduceMin, sim::Reduction::Min)
@@ -194,7 +206,8 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
                        sharedTmpBuffer, 8);
 }
 
-// --- What the last reduction left in registers --------------------------------------------------------------
+// --- What the last reduction left in registers
+// --------------------------------------------------------------
 
 namespace detail {
 template <typename T>

@@ -48,8 +48,10 @@ template <typename T, bool isExhaustedSuspension = false>
 void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const uint16_t elementCountList[4],
              uint32_t sortedNum[4], uint16_t validBit, const int32_t repeatTime,
              sim::Where where = sim::Where::here()) {
-    MrgSort(dst, sortList,
-            MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, static_cast<uint16_t>(repeatTime)), where);
+    MrgSort(
+        dst, sortList,
+        MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, static_cast<uint16_t>(repeatTime)),
+        where);
     if constexpr (isExhaustedSuspension) {
         uint16_t counts[4];
         GetMrgSortResult(counts[0], counts[1], counts[2], counts[3], where);

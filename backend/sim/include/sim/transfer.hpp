@@ -5,7 +5,8 @@
 
 namespace sim {
 
-// `count` pieces of `bytes`; the gaps are what lies between the end of one and the start of the next, in bytes.
+// `count` pieces of `bytes`; the gaps are what lies between the end of one and the start of the next, in
+// bytes.
 struct Pieces {
     uint32_t count;
     uint64_t bytes;
@@ -35,7 +36,8 @@ struct Padding {
     uint64_t value;
 };
 // Gaps: of GM in bytes, of UB in blocks.
-void copy_padded(const Local& dst, const Global& src, const Blocks& blocks, const Padding& padding, Where where);
+void copy_padded(const Local& dst, const Global& src, const Blocks& blocks, const Padding& padding,
+                 Where where);
 void copy_padded(const Global& dst, const Local& src, const Blocks& blocks, Where where);
 void set_padding_value(uint64_t bits);
 

@@ -1,13 +1,13 @@
 // The vector unit's instructions without types: what ascendc/vector_*.hpp call, compiled once.
 //
-// Numerics, in one place. Each result is the exact one rounded once, to nearest with ties to even, in the dtype
-// of the destination; overflow gives infinity (the INF/NAN mode; SetCtrlSpr<48, 48>(0) with saturation is not
-// simulated). Exp and Ln are computed in float64 to within a few units of its last place and then rounded: as
-// good as correctly rounded. Sqrt, Rsqrt, Reciprocal, Div are correctly rounded. Multiply-add instructions
-// (MulAddDst, Axpy, FusedMulAdd) round once. Integer arithmetic wraps. What public documents leave open is
-// chosen so: Max, Min, Relu, LeakyRelu and the reductions give NaN where an operand is NaN (of two zeros Max
-// takes +0, Min -0); a comparison with NaN is false but for NE; a float cast to an integer saturates and NaN
-// gives 0; shifting by the width of the type or more gives 0, or the sign.
+// Numerics, in one place. Each result is the exact one rounded once, to nearest with ties to even, in the
+// dtype of the destination; overflow gives infinity (the INF/NAN mode; SetCtrlSpr<48, 48>(0) with saturation
+// is not simulated). Exp and Ln are computed in float64 to within a few units of its last place and then
+// rounded: as good as correctly rounded. Sqrt, Rsqrt, Reciprocal, Div are correctly rounded. Multiply-add
+// instructions (MulAddDst, Axpy, FusedMulAdd) round once. Integer arithmetic wraps. What public documents
+// leave open is chosen so: Max, Min, Relu, LeakyRelu and the reductions give NaN where an operand is NaN (of
+// two zeros Max takes +0, Min -0); a comparison with NaN is false but for NE; a float cast to an integer
+// saturates and NaN gives 0; shifting by the width of the type or more gives 0, or the sign.
 #pragma once
 
 #include "core.hpp"
@@ -39,14 +39,47 @@ struct Stride {
 };
 
 // Slots of Registers::vector.
-enum VectorRegister : uint8_t { sum_register, extreme_register, index_register, merged_register, padding_register, padding_set_register, reserved_register };
+enum VectorRegister : uint8_t {
+    sum_register,
+    extreme_register,
+    index_register,
+    merged_register,
+    padding_register,
+    padding_set_register,
+    reserved_register
+};
 
 enum class Binary : uint8_t {
-    Add, Sub, Mul, Div, Max, Min, And, Or, AddRelu, SubRelu, MulAddDst, FusedMulAdd, FusedMulAddRelu, AddDeqRelu,
-    AddReluCast, SubReluCast, MulCast
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Max,
+    Min,
+    And,
+    Or,
+    AddRelu,
+    SubRelu,
+    MulAddDst,
+    FusedMulAdd,
+    FusedMulAddRelu,
+    AddDeqRelu,
+    AddReluCast,
+    SubReluCast,
+    MulCast
 };
 enum class Unary : uint8_t { Exp, Ln, Abs, Reciprocal, Rsqrt, Sqrt, Relu, Not };
-enum class Scalar : uint8_t { Adds, Muls, Maxs, Mins, LeakyRelu, ShiftLeft, ShiftRight, ShiftRightRound, Axpy };
+enum class Scalar : uint8_t {
+    Adds,
+    Muls,
+    Maxs,
+    Mins,
+    LeakyRelu,
+    ShiftLeft,
+    ShiftRight,
+    ShiftRightRound,
+    Axpy
+};
 enum class Round : uint8_t { None, Rint, Floor, Ceil, Round, Trunc, Odd };
 enum class Comparison : uint8_t { Less, Greater, Equal, LessEqual, GreaterEqual, NotEqual };
 enum class Selection : uint8_t { CompareMask, TensorScalar, TensorTensor };
@@ -79,13 +112,14 @@ void scalar(const Call& call, Scalar operation, const Local& dst, const Local& s
 void binary_cast(const Call& call, Binary operation, const Local& dst, const Local& src0, const Local& src1,
                  Stride dst_stride, Stride src0_stride, Stride src1_stride);
 
-void cast(const Call& call, const Local& dst, const Local& src, Round mode, Stride dst_stride, Stride src_stride);
+void cast(const Call& call, const Local& dst, const Local& src, Round mode, Stride dst_stride,
+          Stride src_stride);
 // CastDeq of int16: `upper` half of each block of the destination; with parameters per lane or one for all.
 void cast_quantised(const Call& call, const Local& dst, const Local& src, bool per_lane, bool upper,
                     Stride dst_stride, Stride src_stride);
 uint64_t quantisation_bits(float scale, int16_t offset, bool sign);
-void set_quantisation(const Local& table, const float scale[16], const int16_t offset[16], const bool sign[16],
-                      Where where);
+void set_quantisation(const Local& table, const float scale[16], const int16_t offset[16],
+                      const bool sign[16], Where where);
 
 // The results of a repeat follow those of the one before, bit by bit.
 void compare(const Call& call, Comparison mode, const Local& dst, const Local& src0, const Local& src1,
@@ -93,23 +127,23 @@ void compare(const Call& call, Comparison mode, const Local& dst, const Local& s
 void compare_scalar(const Call& call, Comparison mode, const Local& dst, const Local& src0, uint64_t value,
                     Stride src0_stride);
 // Into the compare mask.
-void compare_to_mask(const Call& call, Comparison mode, const Local& src0, const Local& src1, Stride src0_stride,
-                     Stride src1_stride);
+void compare_to_mask(const Call& call, Comparison mode, const Local& src0, const Local& src1,
+                     Stride src0_stride, Stride src1_stride);
 void get_compare_mask(const Local& dst, Where where);
 void set_compare_mask(const Local& src, Where where);
 void select(const Call& call, Selection mode, const Local& dst, const Local& mask, const Local& src0,
             const Local& src1, Stride dst_stride, Stride src0_stride, Stride src1_stride);
 void select_scalar(const Call& call, const Local& dst, const Local& mask, const Local& src0, uint64_t value,
                    Stride dst_stride, Stride src0_stride);
-// Forms without a mask: the compare mask holds the bits (CompareMask), the scalar (TensorScalar: src1 are the bits)
-// or the address of the bits (TensorTensor).
+// Forms without a mask: the compare mask holds the bits (CompareMask), the scalar (TensorScalar: src1 are the
+// bits) or the address of the bits (TensorTensor).
 void select_register(const Call& call, Selection mode, const Local& dst, const Local& src0, const Local& src1,
                      Stride dst_stride, Stride src0_stride, Stride src1_stride);
 
 void reduce_repeat(const Call& call, Reduction reduction, Order order, const Local& dst, const Local& src,
                    int32_t dst_repeat, int32_t src_block, int32_t src_repeat);
-void reduce_block(const Call& call, Reduction reduction, const Local& dst, const Local& src, int32_t dst_repeat,
-                  int32_t src_block, int32_t src_repeat);
+void reduce_block(const Call& call, Reduction reduction, const Local& dst, const Local& src,
+                  int32_t dst_repeat, int32_t src_block, int32_t src_repeat);
 void reduce_pair(const Call& call, const Local& dst, const Local& src, int32_t dst_repeat, int32_t src_block,
                  int32_t src_repeat);
 void reduce_all(const Call& call, Reduction reduction, bool index, const Local& dst, const Local& src,
@@ -121,14 +155,15 @@ void broadcast_block(const Call& call, const Local& dst, const Local& src, Strid
 void copy_lanes(const Call& call, const Local& dst, const Local& src, Stride dst_stride, Stride src_stride);
 void gather(const Call& call, const Local& dst, const Local& src, const Local& offsets, uint32_t base,
             uint32_t dst_repeat);
-void gather_blocks(const Call& call, const Local& dst, const Local& src, const Local& offsets, Stride dst_stride);
+void gather_blocks(const Call& call, const Local& dst, const Local& src, const Local& offsets,
+                   Stride dst_stride);
 struct GatherMaskShape {
     uint32_t src_block, src_repeat, pattern_repeat;
     bool counter;
     uint32_t mask;
 };
-uint64_t gather_mask(const Call& call, const Local& dst, const Local& src, const Local* pattern, uint8_t fixed,
-                     const GatherMaskShape& shape);
+uint64_t gather_mask(const Call& call, const Local& dst, const Local& src, const Local* pattern,
+                     uint8_t fixed, const GatherMaskShape& shape);
 
 void transpose_tile(const Call& call, const Local& dst, const Local& src);
 struct ImageShape {
