@@ -170,11 +170,14 @@ class Binding:
         For each access, one for each axis, in elements.
     offsets : tuple of int
         For each access, in elements from the start of its operand's buffer.
+    sizes : tuple of int
+        For each operand, the elements of its buffer; () where they are not known.
     """
 
     extents: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
     offsets: tuple[int, ...]
+    sizes: tuple[int, ...] = ()
 
 
 def with_axis(kernel: Kernel) -> Kernel:

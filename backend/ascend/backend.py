@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from ..ir import Binding, Kernel
 from . import chip as chip_data
 from .chip import Chip
 from .generated import Generated, Refused, free_names
-
-if TYPE_CHECKING:
-    from .product import Products
+from .product import Products
+from .support import refusal
+from .vector_kernel import VectorTuning, generate, tune
 
 ARCHITECTURE = "dav-2201"
 MAX_GENERATED = 512
@@ -59,7 +59,7 @@ class Ascend:
         self.name = f"ascend:{chip.name}"
         self.chip = chip
         self.fallback = fallback
-        self._products: Products | None = None
+        self._products = Products(chip)
         self._generated: OrderedDict[Hashable, Generated | Refused] = OrderedDict()
 
     # --- what the chip can do --------------------------------------------------------------------------
@@ -70,8 +70,6 @@ class Ascend:
 
     def why(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> str:
         """Why it cannot; "" where it can."""
-        from .support import refusal
-
         if op == "full" and dtype.itemsize == 8:
             return f"{dtype.name} numbers may take more than 32 bits"
         reason = refusal(op, dtype, attrs, self.chip)
@@ -82,7 +80,7 @@ class Ascend:
         for instr in kernel.body:
             name = _TAPE.get(instr.op, instr.op)
             if name == "shift":
-                return "values at other points are computed again for each reader, which the cut must know"
+                return "it reads values at other points, for which a kernel of the chip's is cut differently"
             for dtype in {instr.dtype, *(kernel.body[a].dtype for a in instr.args)}:
                 reason = self.why(name, dtype, () if name in ("view", "update") else instr.attrs)
                 if reason:
@@ -101,8 +99,6 @@ class Ascend:
 
     def tune(self, kernel: Kernel, binding: Binding, fast_math: bool = False) -> Hashable:
         """How a kernel is cut into tiles at representative sizes."""
-        from .vector_kernel import tune
-
         return tune(kernel, binding, self.chip)
 
     def generate(self, kernel: Kernel, binding: Binding) -> Generated:
@@ -124,8 +120,6 @@ class Ascend:
 
     def written(self, kernel: Kernel, tuning: Hashable) -> Generated:
         """The kernel in Ascend C as it was tuned."""
-        from .vector_kernel import VectorTuning, generate
-
         assert isinstance(tuning, VectorTuning)
         key = (kernel.key, tuple(o.name for o in kernel.operands), tuning)
         found = self._generated.get(key)
@@ -152,10 +146,6 @@ class Ascend:
     ) -> Generated | None:
         """The cube kernel of a product of matrices given by shape and strides in elements; None where the
         host multiplies."""
-        if self._products is None:
-            from .product import Products
-
-            self._products = Products(self.chip)
         return self._products.find(operands, shape, dtype, names)
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:

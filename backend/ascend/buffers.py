@@ -90,7 +90,8 @@ def size_of(value: Value) -> Size:
         case Form.STAGED | Form.TABLE:
             room = value.room
             assert room is not None
-            return Size(width * room.point, width * room.row, width * room.lane)
+            fixed = int(width * room.fixed)
+            return Size(width * room.point, width * room.row, width * room.lane, fixed)
 
 
 @dataclass(eq=False)

@@ -96,7 +96,7 @@ class CubeKernel:
             s.m, s.n, s.k, s.batch, s.a_pitch, s.b_pitch, s.c_pitch,
             shares.batch_cores, shares.m_cores, shares.n_cores, shares.rounds, shares.m_tiles, shares.n_tiles,
             shares.unit_m, shares.unit_n,
-            t.base_m, t.base_n, t.base_k, t.packet_a, t.packet_b, t.parts_a, t.parts_b,
+            t.base_m, t.base_n, t.base_k, t.packet_a, t.packet_b, t.parts_a, t.parts_b, t.once_a, t.once_b,
         )  # fmt: skip
         assert len(values) == len(FIELDS)
         form = "<" + "".join("q" if ctype == "int64_t" else "i" for ctype, _, _ in FIELDS)
@@ -158,8 +158,6 @@ def _name(c: Contraction, t: CubeTiling, options: CubeOptions) -> str:
         c.bias,
         c.relu,
         c.names,
-        t.bypass_a,
-        t.bypass_b,
         options,
     )
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:8]

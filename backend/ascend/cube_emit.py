@@ -43,6 +43,8 @@ FIELDS = (
     ("int32_t", "packetB", ""),
     ("int32_t", "partsA", "copies that bring a packet, between the other operand's"),
     ("int32_t", "partsB", ""),
+    ("int32_t", "onceA", "whether the operand is read once"),
+    ("int32_t", "onceB", ""),
 )
 
 
@@ -163,12 +165,12 @@ class _Kernel:
             w(f"cGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.result}*>(c));")
             if c.bias:
                 w(f"biasGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {CTYPES[c.bias]}*>(biasAddress));")
-            if t.bypass_a or t.bypass_b:
-                w("// Read once: past L2, which is kept for what is read again.")
-            if t.bypass_a:
-                w("aGlobal.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);")
-            if t.bypass_b:
-                w("bGlobal.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);")
+            if self.o.cache_hint:
+                w(
+                    "// What is read once goes past L2, which is kept for what is read again.",
+                    "if (t.onceA) aGlobal.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);",
+                    "if (t.onceB) bGlobal.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);",
+                )
             size = c.size
             w(f"pipe.InitBuffer(aPackets, buffersL1 * sizeA * {size});")
             w(f"pipe.InitBuffer(bPackets, buffersL1 * sizeB * {size});")

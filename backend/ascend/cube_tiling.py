@@ -75,14 +75,14 @@ class CubeTiling:
     step_ka, step_kb : int
         Steps along k in one copy of A and of B into L1.
     l1_buffers, l0_buffers, l0c_buffers : int
-    bypass_a, bypass_b : bool
-        Whether the operand is read once and goes past L2.
     shares : Shares
         At the sizes that the tiling was made for.
     times : dict of str to float
         Predicted microseconds: of each pipe, of the memory, and ``total``.
     binding : str
         Which capacity ends each size.
+    once_a, once_b : bool
+        Whether no two tiles read the same lines of the operand.
     """
 
     base_m: int
@@ -93,11 +93,11 @@ class CubeTiling:
     l1_buffers: int
     l0_buffers: int
     l0c_buffers: int
-    bypass_a: bool
-    bypass_b: bool
     shares: Shares
     times: dict[str, float]
     binding: str
+    once_a: bool = False
+    once_b: bool = False
 
     @property
     def packet_a(self) -> int:
@@ -412,7 +412,10 @@ def _solve(c: Contraction, _: str, known: _Known, options: CubeOptions) -> CubeT
         pipe: float(cycles) / rates.cycles_per_us
         for pipe, cycles in predicted(c, rates, options, choice).items()
     }
-    return replace(t, times=times, binding=_binding(c, chip, options, t))
+    line = rates.line // c.size
+    once_a = s.columns == 1 and (not c.transpose_a or s.unit_m % line == 0)
+    once_b = s.rows == 1 and (c.transpose_b or s.unit_n % line == 0)
+    return replace(t, times=times, binding=_binding(c, chip, options, t), once_a=once_a, once_b=once_b)
 
 
 def _share_units(
@@ -603,8 +606,7 @@ def _best_depth(
     )  # fmt: skip
     l1, l0, l0c = buffers(options)
     return float(times[j]), CubeTiling(
-        m, n, int(k[j]), int(step_ka[j]), int(step_kb[j]), l1, l0, l0c,
-        False, False, shares, {}, "",
+        m, n, int(k[j]), int(step_ka[j]), int(step_kb[j]), l1, l0, l0c, shares, {}, "",
     )  # fmt: skip
 
 

@@ -129,7 +129,8 @@ def _sizes(launch: ProjectLaunch) -> list[str]:
     """The names of the sizes, strides and offsets that host expressions are written in."""
     names = [f"n{k}" for k in range(len(launch.binding.extents))]
     names += [f"s{n}_{k}" for n, strides in enumerate(launch.binding.strides) for k in range(len(strides))]
-    return names + [f"o{n}" for n in range(len(launch.binding.offsets))]
+    names += [f"o{n}" for n in range(len(launch.binding.offsets))]
+    return names + [f"z{n}" for n in range(len(launch.binding.sizes))]
 
 
 def _size_values(launch: ProjectLaunch) -> dict[str, int]:
@@ -137,6 +138,7 @@ def _size_values(launch: ProjectLaunch) -> dict[str, int]:
         *launch.binding.extents,
         *(s for strides in launch.binding.strides for s in strides),
         *launch.binding.offsets,
+        *launch.binding.sizes,
     ]
     return dict(zip(_sizes(launch), values, strict=True))
 

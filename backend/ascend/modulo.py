@@ -1,7 +1,7 @@
 """The exact remainder of float16, in float32.
 
-The quotient of two float16 is below 2**41. Taken 12 bits at a time, a piece of it times the divisor has 24 bits
-and what it leaves has 12: both are exact in float32. Of wider floats the pieces are too many.
+The quotient of two float16 is below 2**41. Taken 12 bits at a time, a piece of it times the divisor has 24
+bits and what it leaves has 12: both are exact in float32. Of wider floats the pieces are too many.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiles whose elements do not lie in memory as they do in UB: brought into order after the copy, or before it.
+"""Tiles whose elements do not lie in memory as in UB: brought into order after the copy, or before it.
 
 Instructions that move single elements take 16 and 32 bits: bytes are moved as 16-bit integers, and 64-bit
 integers, which are known to fit, as 32-bit ones.
@@ -22,6 +22,11 @@ from .ways import BLOCK, Way
 Dtype = np.dtype[Any]
 # What is taken from every so many elements takes an instruction that needs no table of offsets.
 WITHOUT_TABLE = (2, 4)
+_GATHERS = {
+    "GatherPoints": "element by element: slow",
+    "GatherRows": "row by row",
+    "GatherTable": "from a copy in UB",
+}
 
 
 def granule(kernel: Kernel) -> int:
@@ -187,9 +192,29 @@ class Rearranging:
     def gather(self, b: Builder, instr: Instr, index: Value) -> Value:
         """Elements at the flat places of an index."""
         access = instr.attrs[0]
+        if self.ways[access].kind == "table":
+            return self._from_table(b, instr, index)
         staged = self.slots(b, instr.dtype, index.form, self._name(access))
         b.instrs.append(VectorInstr("GatherPoints", staged, (index,), (access,)))
         return self.from_slots(b, staged, instr.dtype, index.form)
+
+    def _from_table(self, b: Builder, instr: Instr, index: Value) -> Value:
+        """Elements of a table in UB. What a tile has beyond its rows and lanes may be any index."""
+        access, dtype = instr.attrs[0], instr.dtype
+        size = self.ways[access].reach
+        kept = {1: "f16", 8: "i32"}.get(dtype.itemsize, MEMORY[dtype.name])
+        tables = []
+        for kind in dict.fromkeys((kept, MEMORY[dtype.name])):
+            table = self.tables.get((access, kind))
+            if table is None:
+                room = Room(0, 0, 0, str(size), size)
+                table = self.tables[access, kind] = b.value(kind, Form.TABLE, self._name(access), room)
+            tables.append(table)
+        inside = Vector(b, index).max(0).min(size - 1) * BYTES[kept]
+        found = b.value(kept, index.form)
+        offsets = b.view(inside.value, "u32")
+        b.instrs.append(VectorInstr("GatherTable", found, (tables[0], offsets, *tables[1:]), (access,)))
+        return self._represented(b, found, dtype)
 
     def gather_rows(self, b: Builder, instr: Instr, begin: Source) -> Value:
         """Rows of elements side by side, each from a computed place on."""
@@ -229,7 +254,7 @@ class Rearranging:
     def _pick(
         self, b: Builder, source: Value, form: Form | None, step: int, at: int = 0, dtype: str | None = None
     ) -> Value:
-        """Every `step`-th element from `at` on, from the end of each row if negative; no form: turned tiles."""
+        """Every `step`-th element from `at` on, from each row's end if negative; no form: turned tiles."""
         dtype = dtype or source.dtype
         room = self._turned(1) if form is None else None
         picked = b.value(dtype, form or Form.STAGED, room=room)
@@ -280,7 +305,7 @@ def work_of(instr: VectorInstr) -> list[Work]:
     match instr.op:
         case "Every":
             return [Work(1, width, over, cycles=2.0 * instr.attrs[0])]
-        case "Pick":
+        case "Pick" | "GatherTable":
             return [Work(1, width, over, cycles=48.0 / width)]
         case "Turn":
             return [Work(1, width, over, cycles=32.0 / width)]
@@ -313,8 +338,8 @@ def described(stages: Stages) -> list[str]:
                     None
                 )
         for instr in stage.body:
-            if instr.op in ("GatherPoints", "GatherRows"):
+            if instr.op in _GATHERS:
                 name = kernel.operands[kernel.accesses[instr.attrs[0]].operand].name
-                how = "row by row" if instr.op == "GatherRows" else "element by element: slow"
+                how = _GATHERS[instr.op]
                 lines[f"{name} is read at computed places, {how}"] = None
     return list(lines)

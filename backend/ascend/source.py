@@ -33,6 +33,8 @@ STAGE_EVENTS = 6
 # Where cores share the rows of a reduction, they have at least so many lanes to copy in a piece.
 WIDE_LANES = 1024
 SINGLE_EVENT = 7
+# The bit of the control register without which float16 and bfloat16 saturate instead of overflowing.
+IEEE_MODE = 48
 
 library.register(
     "ReportFault",
@@ -276,6 +278,8 @@ class Source:
     def _opening(self) -> list[str]:
         write = Writer()
         write.depth = 1
+        if any(v.dtype in ("f16", "bf16") for v in self.buffers.of):
+            write(f"set_ctrl(sbitset1(get_ctrl(), {IEEE_MODE}));  // infinity and NaN as they are")
         write(
             "TPipe pipe;",
             "TBuf<TPosition::VECCALC> ub;",
@@ -638,9 +642,9 @@ class Source:
         one = f"{SINGLE_EVENT}"
         with write.block("if (t.shares > 1)"):
             write(f"const uint32_t size = {count} * {width};")
-            write(
-                "const int64_t from = ((meeting & 1) * GetBlockNum() + team * t.shares) * size;", "++meeting;"
-            )
+            # Each core has a place of one size, whatever the lanes of its tile: teams do not meet each other.
+            place = f"((meeting & 1) * GetBlockNum() + team * t.shares) * {PARTS // 2}"
+            write(f"const int64_t from = {place};", "++meeting;")
             write(f"SetFlag<HardEvent::V_MTE3>({one});", f"WaitFlag<HardEvent::V_MTE3>({one});")
             write(f"CopyOut(parts_gm[from + member * size], {self.tensor(acc, 'u8')}, size);")
             write("PipeBarrier<PIPE_ALL>();", "SyncAll();")
@@ -728,6 +732,7 @@ def write(
         for n, strides in enumerate(binding.strides):
             names |= {f"s{n}_{k}": s for k, s in enumerate(strides)}
             names[f"o{n}"] = binding.offsets[n]
+        names |= {f"z{n}": size for n, size in enumerate(binding.sizes)}
         for name, code in host:
             names[name] = eval(code, {**_HOST, "__builtins__": {}}, names)
         return names

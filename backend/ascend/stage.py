@@ -22,7 +22,7 @@ MEMORY = {
 
 
 # Instructions of the tile form's own that move elements: `transfers` writes them.
-MOVES = ("Pick", "Every", "Turn", "ToSlots", "Window", "GatherPoints", "GatherRows")
+MOVES = ("Pick", "Every", "Turn", "ToSlots", "Window", "GatherPoints", "GatherRows", "GatherTable")
 
 
 @dataclass(frozen=True, slots=True)

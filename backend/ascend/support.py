@@ -31,9 +31,9 @@ from .tile import Builder, Form, Scalar, Source, Value
 
 Dtype = np.dtype[Any]
 _LOOPS = {
-    "floor_divide": "the exact remainder of floats takes a loop over the bits of their quotient",
-    "remainder": "the exact remainder of floats takes a loop over the bits of their quotient",
-    "fmod": "the exact remainder of floats takes a loop over the bits of their quotient",
+    "floor_divide": "the exact remainder takes a loop over the bits of the quotient",
+    "remainder": "the exact remainder takes a loop over the bits of the quotient",
+    "fmod": "the exact remainder takes a loop over the bits of the quotient",
 }
 # What 64-bit integers that are known to fit 32 bits are computed with.
 _NARROW = {
@@ -106,7 +106,7 @@ ULP: dict[str, float] = {
 }  # fmt: skip
 _ZERO = "the sign of a zero result is the conversion's"
 _NARROW_FLOATS = "float16 and bfloat16 overflow to infinity in the mode without saturation (bit 48 of CTRL)"
-_DIVISION = "of integers exact, even where Div is off by a unit in the last place"
+_DIVISION = "exact; of integers even where Div is off by a unit in the last place"
 _FAR = "of arguments to 1e5; to 2**21 that of an argument one rounding away, beyond NaN"
 _POWER_OF_TWO = "a number that is a power of two multiplies instead"
 NOTES: dict[str, str] = {

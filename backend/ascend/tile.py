@@ -50,12 +50,15 @@ class Room:
         For each point, row and lane that a tile may have.
     count : str
         The C++ expression of those there are, in whole repeats.
+    fixed : int
+        However large a tile is.
     """
 
     point: float
     row: float
     lane: float
     count: str
+    fixed: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import transfer_functions as _functions  # its device functions are called here
+from . import transfer_functions  # noqa: F401  (the device functions that are called here)
 from .stage import Transfer
 from .text import Writer, literal
 from .tile import BYTES, Form, Scalar, Value, VectorInstr
@@ -28,7 +28,10 @@ class TransferWriter:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.steps: dict[Value, int] = {}  # of each table, in bytes
+        self.steps: dict[Value, int] = {}  # of each table of offsets, in bytes
+        self.kept: dict[
+            Value, tuple[int, Value]
+        ] = {}  # of each table of elements, the access and how it is copied
 
     # --- copies ------------------------------------------------------------------------------------
 
@@ -123,6 +126,8 @@ class TransferWriter:
                 self._gather_points(instr, dst)
             case "GatherRows":
                 self._gather_rows(instr, dst)
+            case "GatherTable":
+                self._gather_table(instr, dst)
 
     def _count(self, value: Value) -> str:
         from .emit import count_of
@@ -168,6 +173,24 @@ class TransferWriter:
                     f"uint32_t {buffer.name}_built_lanes = 0;",
                     f"uint32_t {buffer.name}_built_rows = 0;",
                 )
+
+        for table, (access, raw) in self.kept.items():
+            s.used |= {"Clear", "CopyIn"}
+            found = s.kernel.accesses[access]
+            size = s.field(f"z{found.operand}", "int32_t", f"z{found.operand} - o{found.anchor}")
+            write(
+                f"Clear({s.tensor(raw, raw.dtype)});",
+                f"SetFlag<HardEvent::V_MTE2>({_EVENT});",
+                f"WaitFlag<HardEvent::V_MTE2>({_EVENT});",
+                f"CopyIn({s.tensor(raw, raw.dtype)}, {s.global_name(access)}[{s.offset(access, {})}], {size});",
+                f"SetFlag<HardEvent::MTE2_V>({_EVENT});",
+                f"WaitFlag<HardEvent::MTE2_V>({_EVENT});",
+            )
+            if raw is not table:
+                room = table.room
+                assert room is not None
+                names = f"{s.tensor(table, table.dtype)}, {s.tensor(raw, raw.dtype)}"
+                write(f"Cast({names}, RoundMode::CAST_NONE, {room.fixed});")
 
     def _turn(self, instr: VectorInstr, dst: Value) -> None:
         s = self.source
@@ -236,6 +259,15 @@ class TransferWriter:
                     f"const int64_t from = {lane} + {s.tensor(begin, 'i32')}.GetValue(row);",
                     f"CopyIn({s.tensor(dst, dst.dtype)}[row * pitch], {s.global_name(access)}[from], lanes);",
                 )
+
+    def _gather_table(self, instr: VectorInstr, dst: Value) -> None:
+        s = self.source
+        table, offsets, *raw = instr.reads
+        self.kept[table] = instr.attrs[0], raw[0] if raw else table
+        for value in (table, *raw):
+            s.tensor(value, value.dtype)  # filled before the first tile
+        to, places = s.tensor(dst, dst.dtype), s.tensor(offsets, "u32")
+        s.write(f"Gather({to}, {s.tensor(table, dst.dtype)}, {places}, 0u, {self._count(dst)});")
 
     def _clear(self, value: Value) -> None:
         """What short rows leave out is read by instructions over the whole tile."""

@@ -19,6 +19,11 @@ from .tile import Form
 MOST_STEP = 16
 MOST_STEP_BYTES = 64
 BLOCK = 32
+# What elements are gathered from is kept in UB where it takes no more bytes there, by the bytes of an element in
+# memory: bytes are widened, and 64-bit integers narrowed.
+MOST_TABLE_BYTES = 32768
+LEAST_TABLE = 128
+TABLE_WIDTHS = {1: 3, 2: 2, 4: 4, 8: 12}
 # A tile is read for several accesses where they are no more rows and lanes apart.
 MOST_ROWS_APART = 15
 MOST_LANES_APART = 64
@@ -33,7 +38,7 @@ class Way(NamedTuple):
         ``"rows"``: the elements of a row lie side by side. ``"steps"``: they lie a few elements apart, and
         what is between is copied too. ``"turned"``: the elements of a lane lie side by side, or a few
         elements apart; the tile is transposed in UB. ``"slots"``: neither; each element is a piece of its own
-        in a block of 32 bytes.
+        in a block of 32 bytes. ``"table"``: what elements are gathered from is kept in UB.
     step : int
         Elements from one to the next in the copied tile; negative where memory is walked backwards, and 1 or
         -1 for slots.
@@ -43,7 +48,7 @@ class Way(NamedTuple):
         Where this access begins there: rows further down (``"rows"``), elements further on (``"steps"``).
     reach : int
         How far others begin in the tile that is copied for this access: the rows, or elements, that it has
-        more.
+        more. Of a table, the elements that it may have.
     """
 
     kind: str = "rows"
@@ -67,6 +72,14 @@ def choose_ways(kernel: Kernel, binding: Binding, plane: Plane) -> tuple[Way, ..
         alike.setdefault((access.operand, access.layout, binding.strides[n]), []).append(n)
     for members in alike.values():
         _share(members, ways, binding, plane)
+    for instr in kernel.body:
+        if instr.op == "gather" and binding.sizes:
+            (n,) = instr.attrs
+            operand = kernel.accesses[n].operand
+            size = binding.sizes[operand] - binding.offsets[n]
+            room = max(LEAST_TABLE, 1 << (size - 1).bit_length())
+            if room * TABLE_WIDTHS[kernel.operands[operand].dtype.itemsize] <= MOST_TABLE_BYTES:
+                ways[n] = Way("table", reach=room)
     return tuple(ways)
 
 

@@ -1,10 +1,15 @@
-"""The backends by name. One is imported when it is first asked for."""
+"""The backends by name. All but the CPU's are imported when they are first asked for.
+
+The CPU's is imported with the library: a process that forked while a thread imports it for its first kernel
+would have a child that waits for that import forever.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ..backend.base import Backend
+from ..backend.cpu.backend import CPU
 from ..ops.errors import ArgumentError
 from .cache import kernels
 
@@ -38,8 +43,6 @@ def canonical(name: str) -> str:
 def create(name: str, cpu: Backend | None) -> Backend:
     """A backend by its full name; `cpu` runs for it what it has no code for."""
     if name == "cpu":
-        from ..backend.cpu.backend import CPU
-
         return CPU(store=kernels)
     from ..backend.ascend.chip import load
     from ..backend.sim.backend import Simulated

@@ -375,6 +375,7 @@ class Lowering:
             extents,
             tuple(strides[: len(self.accesses)]),
             tuple(access.offset for _, access in self.accesses),
+            tuple(self.values[v].size for v in self.operands),
         )
         return LoweredKernel(
             kernel,

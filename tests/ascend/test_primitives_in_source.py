@@ -12,7 +12,9 @@ from tile_evaluator import run
 
 from pyasc.backend.ascend.backend import Ascend
 from pyasc.backend.ascend.chip import load
+from pyasc.backend.ascend.narrow import unfit
 from pyasc.backend.ascend.support import ULP
+from pyasc.backend.base import KernelFault
 from pyasc.backend.ir import Access, Binding, Instr, Kernel, Operand
 from pyasc.backend.sim.backend import compiled, launch
 from pyasc.ops.primitives import PRIMITIVES
@@ -50,8 +52,7 @@ def in_source(
     kernel = Kernel(1, 0, tuple(operands_), accesses, scalars, tuple(body), ops[0][0])
     binding = Binding((n,), ((1,),) * len(accesses), (0,) * len(accesses))
     bits = [] if number is None else [int.from_bytes(number.tobytes(), "little")]
-    generated = Ascend(CHIP, None).generate(kernel, binding)
-    launch(compiled(generated, None), generated, generated.bind(binding), [*args, *outputs], bits)
+    ran(kernel, binding, [*args, *outputs], bits)
     return outputs
 
 
@@ -118,12 +119,18 @@ def test_cast(source: np.dtype[Any]) -> None:
             assert_same(got, meaning("cast", *x, dtype=target), *x)
 
 
+UNARY = groups([n for n in ULP if n not in ("atan2", "pow", "hypot")])
+
+
 @pytest.mark.parametrize(
-    "names_", groups([n for n in ULP if n not in ("atan2", "pow", "hypot")])[::1], ids=lambda g: g[0]
+    "functions",
+    [pytest.param(g, marks=[pytest.mark.full] if k else [], id=g[0]) for k, g in enumerate(UNARY)],
 )
-def test_transcendental(names_: list[str]) -> None:
+def test_transcendental(functions: list[str]) -> None:
     x = [arguments("tanh")[0][::7].copy()]
-    for name, got in zip(names_, in_source([(n, np.dtype(np.float32), ()) for n in names_], x), strict=True):
+    for name, got in zip(
+        functions, in_source([(n, np.dtype(np.float32), ()) for n in functions], x), strict=True
+    ):
         expected, _ = run(name, *x, dtype=np.float32)
         assert_same(got, expected, *x)
 
@@ -135,3 +142,56 @@ def test_transcendental_of_two(name: str) -> None:
     (got,) = in_source([(name, np.dtype(np.float32), ())], args)
     expected, _ = run(name, *args, dtype=np.float32)
     assert_same(got, expected, *args)
+
+
+def ran(kernel: Kernel, binding: Binding, buffers: list[Array], numbers: list[int]) -> None:
+    generated = Ascend(CHIP, None).generate(kernel, binding)
+    launch(compiled(generated, None), generated, generated.bind(binding), buffers, numbers)
+
+
+def test_wrapped_indices_gather() -> None:
+    """x[index], and an index out of range that 32 bits do not hold."""
+    i64, f32 = np.dtype(np.int64), np.dtype(np.float32)
+    n, m, size = 30, 40, 100
+    body = (
+        Instr("load", i64, (), (0,)),
+        Instr("scalar", i64, (), (0,)),
+        Instr("wrap_index", i64, (0, 1), (0,)),
+        Instr("scalar", i64, (), (1,)),
+        Instr("mul", i64, (2, 3)),
+        Instr("index", i64, (), (1,)),
+        Instr("add", i64, (4, 5)),
+        Instr("gather", f32, (6,), (1,)),
+        Instr("store", f32, (7,), (2,)),
+    )
+    places = (Operand("index", i64), Operand("x", f32), Operand("y", f32, output=True))
+    accesses = (Access(0, "10", 0), Access(1, "00", 1), Access(2, "n1", 2))
+    kernel = Kernel(2, 0, places, accesses, (i64, i64), body, "take")
+    assert unfit(kernel, (n, m)) == ""
+    binding = Binding((n, m), ((1, 0), (0, 0), (m, 1)), (0, 0, 0))
+    index = random_source("take").integers(-size, size, n)
+    x, y = np.arange(size * m, dtype=f32), np.empty(n * m, f32)
+    ran(kernel, binding, [index, x, y], [size, m])
+    assert_same(y, x.reshape(size, m)[index].ravel())
+    index[7] = 2**40 + 3
+    with pytest.raises(KernelFault):
+        ran(kernel, binding, [index, x, y], [size, m])
+
+
+@pytest.mark.full
+def test_random_bits_of_a_generator_that_has_drawn() -> None:
+    i64, u64, u32 = np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.uint32)
+    numbers = [0xDEADBEEF12345678, 5, 2**33 + 7]
+    body = (
+        Instr("index", i64, (), (0,)),
+        Instr("cast", u64, (0,)),
+        *(Instr("scalar", u64, (), (k,)) for k in range(3)),
+        Instr("add", u64, (1, 4)),
+        Instr("random_bits", u32, (5, 2, 3), (0,)),
+        Instr("store", u32, (6,), (0,)),
+    )
+    kernel = Kernel(1, 0, (Operand("y", u32, output=True),), (Access(0, "1", 0),), (u64,) * 3, body, "bits")
+    got = np.empty(1000, u32)
+    ran(kernel, Binding((1000,), ((1,),), (0,)), [got], numbers)
+    counter = np.arange(1000, dtype=u64) + u64.type(numbers[2])
+    assert_same(got, meaning("random_bits", counter, *map(u64.type, numbers[:2]), dtype=u32, attrs=(0,)))

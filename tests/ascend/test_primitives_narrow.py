@@ -134,7 +134,7 @@ def _dtype(name: str) -> np.dtype[Any]:
         (
             "remainder",
             "float32",
-            "the exact remainder of floats takes a loop over the bits of their quotient",
+            "the exact remainder takes a loop over the bits of the quotient",
         ),
         ("pow", "int32", "an integer power takes a loop over the bits of its exponent"),
         ("scan", "float32", "scan is not made of vector instructions"),

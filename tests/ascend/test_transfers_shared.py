@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def test_other_offsets_are_other_code() -> None:
 
 
 class Take:
-    """Elements of a table: whole ``rows``, its ``columns``, or from a place for each of ``points`` or ``row``."""
+    """Elements of a table: whole ``rows``, its ``columns``, or one for each of ``points`` or ``row``."""
 
     def __init__(self, dtype: Dtype, how: str, index: Dtype = INT64) -> None:
         self.dtype, self.how, self.index = dtype, how, index
@@ -124,14 +125,16 @@ class Take:
         scalars = (INT64,) if how == "columns" else ()
         self.running = Running(Kernel(2, 0, operands, accesses, scalars, tuple(body), "take"))
 
-    def __call__(self, rows: int, lanes: int) -> Generated:
+    def __call__(self, rows: int, lanes: int, known: bool = False, size: int = 40) -> Generated:
+        """Run; `known` says whether the tuning knows how large the table is."""
         random = np.random.default_rng(rows * lanes)
-        size = 40
         along = (lanes, 1) if self.how == "points" else self.along
         count = {"rows": rows, "row": rows, "columns": lanes, "points": rows * lanes}[self.how]
         places = random.integers(0, size, count) * (lanes if self.how == "rows" else 1)
         table = bits(self.dtype, GUARD + size * {"rows": lanes, "columns": rows}.get(self.how, 1), 2)
         binding = Binding((rows, lanes), (along, (0, 0), (lanes + 1, 1)), (2, GUARD, GUARD))
+        if known:
+            binding = replace(binding, sizes=(2 + count, table.size, 2 * GUARD + rows * (lanes + 1)))
         scalars = [size] if self.how == "columns" else []
         index = np.concatenate([[0, 0], places]).astype(self.index)
         out = bits(self.dtype, 2 * GUARD + rows * (lanes + 1), 3)
@@ -149,3 +152,14 @@ def test_elements_at_computed_places(dtype: Dtype, how: str) -> None:
 
 def test_places_of_32_bits() -> None:
     Take(FLOAT32, "points", np.dtype(np.int32))(33, 100)
+
+
+@each(["uint8", "float32"])
+def test_a_small_table_is_kept_in_ub(dtype: Dtype) -> None:
+    take = Take(dtype, "points")
+    for plane in [(33, 100), (1, 1), (7, 300)]:
+        generated = take(*plane, known=True, size=256)
+    assert "Gather(" in generated.source and "GetValue" not in generated.source
+    assert len(take.running.generated) == 1
+    take(33, 100, known=True, size=100_000)
+    assert "GetValue" in take.running.generated[1].source

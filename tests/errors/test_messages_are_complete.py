@@ -33,6 +33,7 @@ ELSEWHERE = {
     r"\[kernel\]\ fault\ .*\ with\ value\ .*": "an internal error: no kernel reports such a code",
     r"\[cost\]\ expected\ a\ log\ in\ which\ every\ wait\ ends,\ "
     r"given\ one\ in\ which\ core\ .*\ stops\ at\ line\ .*": "of a run that was not checked",
+    r"\[tile\]\ expected\ whole\ columns\ in\ a\ tile,\ given\ .*\ rows": "caught: the tile is cut then",
     r"\[cost\]\ .*": "no C++ compiler: tests/errors/test_messages_of_simulator.py",
     r"\[.*\]\ expected\ memory\ for\ its\ result:\ .*.*": "a limit: tests/behaviours/test_reporting.py",
 }

@@ -466,7 +466,7 @@ CASES = {
     ),
     "read_of_what_another_core_writes": Case(
         "race",
-        r"\[DataCopy\] The read byte 0 of argument 1 is also written by .* of vector core 0 of 3.*vector core 2 of 3",
+        r"\[DataCopy\] The read byte 0 of argument 1 is also written by .* core 0 of 3.*vector core 2 of 3",
         """
         Duplicate(a, 1.0f, 256);
         SetFlag<HardEvent::V_MTE3>(0);

@@ -83,7 +83,9 @@ def test_nd_to_nz(name: str, dtype: Any, fields: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("fields", [(0, 4, 4, 0, 4, 16, 1, 0), (1, 0, 4, 0, 4, 16, 1, 0), (1, 4, 0, 0, 4, 16, 1, 0)])
+@pytest.mark.parametrize(
+    "fields", [(0, 4, 4, 0, 4, 16, 1, 0), (1, 0, 4, 0, 4, 16, 1, 0), (1, 4, 0, 0, 4, 16, 1, 0)]
+)
 def test_nd_to_nz_of_nothing(fields: tuple[int, ...]) -> None:
     out = np.zeros(65536, np.int8)
     run(ND_TO_NZ, np.zeros(64, np.int8), out, numbers=fields, kernel="nz_b8")
@@ -262,7 +264,9 @@ extern "C" __global__ __aicore__ void conv(GM_ADDR image, GM_ADDR filters, GM_AD
 
 
 @pytest.mark.parametrize("pro", [0, 1])
-@pytest.mark.parametrize("shape", [(6, 5, 1, 1, 1, 1, 0), (8, 8, 3, 3, 1, 1, 1), (9, 7, 2, 3, 2, 1, 2), (9, 9, 3, 3, 1, 2, 2)])
+@pytest.mark.parametrize(
+    "shape", [(6, 5, 1, 1, 1, 1, 0), (8, 8, 3, 3, 1, 1, 1), (9, 7, 2, 3, 2, 1, 2), (9, 9, 3, 3, 1, 2, 2)]
+)
 def test_convolution(shape: tuple[int, ...], pro: int) -> None:
     h, w, kh, kw, stride, dilation, pad = shape
     rng = np.random.default_rng(3)
@@ -331,11 +335,14 @@ extern "C" __global__ __aicore__ void mmad_float(GM_ADDR a, GM_ADDR b, GM_ADDR b
 """
 
 
-def mmad(name: str, m: int, n: int, k: int, mode: int, integers: bool = True) -> tuple[Array, Array, Array, Array]:
+def mmad(
+    name: str, m: int, n: int, k: int, mode: int, integers: bool = True
+) -> tuple[Array, Array, Array, Array]:
     rng = np.random.default_rng(5)
     dtype = np.float16 if name == "mmad_half" else np.float32
     a, b = (
-        (rng.integers(-8, 8, s) if integers else rng.standard_normal(s)).astype(dtype) for s in ((m, k), (n, k))
+        (rng.integers(-8, 8, s) if integers else rng.standard_normal(s)).astype(dtype)
+        for s in ((m, k), (n, k))
     )
     bias, out = rng.integers(-8, 8, n).astype(np.float32), np.zeros((m, n), np.float32)
     run(MMAD, a, b, bias, out, numbers=(m, n, k, mode), kernel=name)
@@ -499,7 +506,12 @@ def fixed(
 @pytest.mark.parametrize("relu", [0, 1])
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("float_rows", np.float32), ("half_rows", np.float16), ("bfloat_rows", ml_dtypes.bfloat16), ("int_rows", np.int32)],
+    [
+        ("float_rows", np.float32),
+        ("half_rows", np.float16),
+        ("bfloat_rows", ml_dtypes.bfloat16),
+        ("int_rows", np.int32),
+    ],
 )
 @pytest.mark.parametrize("n", [64, 40, 3])
 def test_rows(name: str, dtype: Any, relu: int, n: int) -> None:
@@ -516,7 +528,10 @@ def test_several_matrices_in_rows() -> None:
     np.testing.assert_array_equal(out[1, :, :16], values[:, 32:48])
 
 
-@pytest.mark.parametrize(("name", "dtype", "l1"), [("float_nz", np.float32, 0), ("half_nz", np.float16, 0), ("half_nz", np.float16, 1)])
+@pytest.mark.parametrize(
+    ("name", "dtype", "l1"),
+    [("float_nz", np.float32, 0), ("half_nz", np.float16, 0), ("half_nz", np.float16, 1)],
+)
 def test_nz(name: str, dtype: Any, l1: int) -> None:
     size = np.dtype(dtype).itemsize
     values, out = fixed(name, dtype, (4, 32, 16), m=32, stride=32 * 16 * size // 32, l1=l1)
@@ -537,12 +552,16 @@ def test_bytes_in_nz_merge_channels() -> None:
 
 @pytest.mark.parametrize("relu", [0, 1])
 @pytest.mark.parametrize("offset", [0, -20, 30])
-@pytest.mark.parametrize(("name", "dtype"), [("byte_rows", np.int8), ("ubyte_rows", np.uint8), ("int_byte", np.int8)])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("byte_rows", np.int8), ("ubyte_rows", np.uint8), ("int_byte", np.int8)]
+)
 def test_quantised_with_one_scale(name: str, dtype: Any, relu: int, offset: int) -> None:
     values, out = fixed(name, dtype, (30, 64), relu=relu, scales=[scale(1.5, offset, dtype is np.int8)])
     scaled = np.where(values < 0, values * (0 if relu else 1.5), values * 1.5)
     info = np.iinfo(dtype)
-    np.testing.assert_array_equal(out, np.clip(np.clip(np.round(scaled), -256, 255) + offset, info.min, info.max))
+    np.testing.assert_array_equal(
+        out, np.clip(np.clip(np.round(scaled), -256, 255) + offset, info.min, info.max)
+    )
 
 
 def test_requantised_after_a_shift() -> None:
@@ -552,7 +571,8 @@ def test_requantised_after_a_shift() -> None:
 
 @pytest.mark.parametrize("registers", [0, 1])
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("byte_columns", np.int8), ("int_half_columns", np.float16), ("int_byte_columns", np.int8)]
+    ("name", "dtype"),
+    [("byte_columns", np.int8), ("int_half_columns", np.float16), ("int_byte_columns", np.int8)],
 )
 def test_quantised_with_a_scale_for_each_column(name: str, dtype: Any, registers: int) -> None:
     factors = np.arange(1, 65) / 16
@@ -568,7 +588,9 @@ def test_dequantised() -> None:
 
 
 def test_copies_take_the_layout_from_registers() -> None:
-    values, out = fixed("float_rows", np.float32, (2, 32, 20), m=32, n=16, stride=20, nd=(2, 4, 640), registers=1)
+    values, out = fixed(
+        "float_rows", np.float32, (2, 32, 20), m=32, n=16, stride=20, nd=(2, 4, 640), registers=1
+    )
     np.testing.assert_array_equal(out[1, :, :16], values[:, 32:48])
 
 

@@ -376,10 +376,10 @@ void Instruction::reads_any(const Local& tensor, int64_t offset, uint64_t bytes,
 }
 
 void Instruction::reads_blocks(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count,
-                            int64_t stride, const char* role) {
+                               int64_t stride, const char* role) {
     Core& core = *current;
-    if (!skipped_ &&
-        !add(core, Access::Kind::ReadBlocks, pipe_, name_, where_, tensor, offset, bytes, count, stride, role))
+    if (!skipped_ && !add(core, Access::Kind::ReadBlocks, pipe_, name_, where_, tensor, offset, bytes, count,
+                          stride, role))
         skipped_ = true;
 }
 

@@ -29,10 +29,11 @@ inline float to_odd(double value) {
     const float nearest = static_cast<float>(value);
     const double back = nearest;
     const auto bits = bits_as<uint32_t>(nearest);
-    const bool inexact = back < value || back > value;
-    const bool even = (bits & 1U) == 0 && (bits & 0x7f800000U) != 0x7f800000U;
-    const bool shrink = (back > value) == (value > 0);
-    return bits_as<float>(inexact && even ? (shrink ? bits - 1 : bits + 1) : bits);
+    // Without branches, for the vectoriser: one step towards the value where its last bit is to become odd.
+    const auto inexact = static_cast<uint32_t>(back < value) | static_cast<uint32_t>(back > value);
+    const uint32_t finite = static_cast<uint32_t>((bits & 0x7f800000U) != 0x7f800000U);
+    const auto shrink = static_cast<uint32_t>((back > value) == (value > 0));
+    return bits_as<float>(bits + (inexact & ~bits & finite & 1U) * (1U - 2U * shrink));
 }
 
 // a + b, with an odd last bit if it is not exact.
@@ -41,9 +42,9 @@ inline double odd_sum(double a, double b) {
     const double part = sum - a;
     const double error = (a - (sum - part)) + (b - part);
     const auto bits = bits_as<uint64_t>(sum);
-    const bool inexact = error > 0 || error < 0;
-    return bits_as<double>(inexact && (bits & 1U) == 0 ? ((error > 0) == (sum > 0) ? bits + 1 : bits - 1)
-                                                       : bits);
+    const auto inexact = static_cast<uint64_t>(error > 0) | static_cast<uint64_t>(error < 0);
+    const auto grow = static_cast<uint64_t>((error > 0) == (sum > 0));
+    return bits_as<double>(bits + (inexact & ~bits & 1U) * (2U * grow - 1U));
 }
 
 // e**x for floats: x = k ln 2 + r, a Taylor polynomial of e**r with |r| <= ln 2 / 2, error below 2**-57.
@@ -76,9 +77,9 @@ inline double exponential(double x) {
 inline double logarithm(double x) {
     const auto bits = bits_as<uint64_t>(x);
     const uint64_t fraction = bits & 0xfffffffffffffU;
-    const bool upper = fraction > 0x6a09e667f3bccU;  // above sqrt(2)
-    const double m = bits_as<double>(fraction | (upper ? 0x3fe0000000000000U : 0x3ff0000000000000U));
-    const uint64_t exponent = (bits >> 52) + (upper ? 1 : 0);
+    const uint64_t upper = (0x6a09e667f3bccU - fraction) >> 63;  // 1 above sqrt(2)
+    const double m = bits_as<double>(fraction | (0x3ff0000000000000U - (upper << 52)));
+    const uint64_t exponent = (bits >> 52) + upper;
     const double e = bits_as<double>(0x4330000000000000U | exponent) - (0x1p52 + 1023.0);
     const double s = (m - 1.0) / (m + 1.0);
     const double z = s * s;
@@ -96,17 +97,17 @@ inline double logarithm(double x) {
     double result = e * 0x1.62e42fefa0000p-1 + (2.0 * s + (tail + e * 0x1.cf79abc9e3b3ap-40));
     result = x == 0 ? -std::numeric_limits<double>::infinity() : result;
     result = x < 0 ? std::numeric_limits<double>::quiet_NaN() : result;
-    return x > 0x1p1000 || x != x ? x : result;
+    return (x > 0x1p1000) | (x != x) ? x : result;
 }
 
 inline float maximum(float a, float b) {
-    const float larger = a > b || a != a ? a : b;
+    const float larger = (a > b) | (a != a) ? a : b;
     return a == b ? bits_as<float>(bits_as<uint32_t>(a) & bits_as<uint32_t>(b)) : larger;
 }
 inline float minimum(float a, float b) {
-    const float smaller = a < b || a != a ? a : b;
+    const float smaller = (a < b) | (a != a) ? a : b;
     return a == b ? bits_as<float>(bits_as<uint32_t>(a) | bits_as<uint32_t>(b)) : smaller;
 }
-inline float positive_part(float a) { return a > 0 || a != a ? a : 0.0F; }
+inline float positive_part(float a) { return (a > 0) | (a != a) ? a : 0.0F; }
 
 }  // namespace sim

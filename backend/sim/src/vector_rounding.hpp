@@ -21,10 +21,10 @@ inline float round_integer(float x) {
     const float cut = size - static_cast<float>(whole);
     const bool negative = (bits_as<uint32_t>(x) >> 31) != 0;
     bool up = false;  // away from zero
-    if (mode == Round::Rint || mode == Round::None) up = cut > 0.5F || (cut == 0.5F && (whole & 1) != 0);
+    if (mode == Round::Rint || mode == Round::None) up = (cut > 0.5F) | ((cut == 0.5F) & ((whole & 1) != 0));
     if (mode == Round::Round) up = cut >= 0.5F;
-    if (mode == Round::Floor) up = cut > 0 && negative;
-    if (mode == Round::Ceil) up = cut > 0 && !negative;
+    if (mode == Round::Floor) up = (cut > 0) & negative;
+    if (mode == Round::Ceil) up = (cut > 0) & !negative;
     const float rounded = static_cast<float>(whole + (up ? 1 : 0));
     const auto with_sign = bits_as<uint32_t>(rounded) | (bits_as<uint32_t>(x) & 0x80000000U);
     return small ? bits_as<float>(with_sign) : x;
@@ -37,7 +37,7 @@ inline T saturate(float x) {
     constexpr T highest = std::numeric_limits<T>::max();
     constexpr float high = sizeof(T) >= 4 ? -low : static_cast<float>(highest);  // the first that is too much
     const bool above = sizeof(T) >= 4 ? x >= high : x > high;
-    const bool inside = x >= low && !above;
+    const bool inside = (x >= low) & !above;
     const T value = static_cast<T>(inside ? x : 0.0F);
     return above ? highest : x < low ? std::numeric_limits<T>::min() : value;
 }

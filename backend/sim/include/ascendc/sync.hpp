@@ -213,3 +213,7 @@ inline void pipe_barrier(pipe_t pipe, sim::Where where = sim::Where::here()) {
     sim::pipe_barrier(AscendC::pipe_of(pipe), where);
 }
 inline void dsb(mem_dsb_t) {}
+inline int64_t get_ctrl() { return static_cast<int64_t>(sim::registers().control); }
+inline void set_ctrl(int64_t value) { sim::registers().control = static_cast<uint64_t>(value); }
+inline int64_t sbitset0(int64_t value, int32_t bit) { return value & ~(int64_t{1} << bit); }
+inline int64_t sbitset1(int64_t value, int32_t bit) { return value | (int64_t{1} << bit); }

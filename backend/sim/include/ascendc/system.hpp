@@ -37,8 +37,10 @@ inline void Trap() { sim::fail(sim::Where{"", 0}, "Trap was called."); }
 // What printf takes in place of a value: a half is printed as a float.
 template <typename T>
 auto printed(const T& value) {
-    if constexpr (sim::is_narrow<T>::value) return static_cast<double>(value);
-    else return value;
+    if constexpr (sim::is_narrow<T>::value)
+        return static_cast<double>(value);
+    else
+        return value;
 }
 template <typename... Arguments>
 void printf(const char* format, const Arguments&... arguments) {

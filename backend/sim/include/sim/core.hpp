@@ -103,9 +103,10 @@ class Instruction {
     // Reads whatever is there, written before or not: what lies between the elements that count.
     void reads_any(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count = 1,
                    int64_t stride = 0, const char* role = "src");
-    // Reads whole blocks of 32 bytes in each of which something was written: what a copy cannot help to take along.
-    void reads_blocks(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count = 1, int64_t stride = 0,
-                      const char* role = "src");
+    // Reads whole blocks of 32 bytes in each of which something was written: what a copy cannot help to take
+    // along.
+    void reads_blocks(const Local& tensor, int64_t offset, uint64_t bytes, uint32_t count = 1,
+                      int64_t stride = 0, const char* role = "src");
     // Copies `count` pieces of `bytes` as they are, from `src` to `dst`; both ends at blocks of 32 bytes.
     // What was not written in the source counts as not written in the destination.
     void copies(const Local& dst, int64_t dst_offset, int64_t dst_stride, const Local& src,
