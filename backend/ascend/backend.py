@@ -40,6 +40,17 @@ def _named(kernel: Kernel, names: Iterable[str]) -> Kernel:
     return replace(kernel, operands=tuple(replace(o, name=name) for o, name in operands))
 
 
+def _computes_numbers(kernel: Kernel) -> bool:
+    """Whether a kernel that reduces computes something of numbers alone: a tile has no place for that."""
+    numbers: set[int] = set()
+    for n, instr in enumerate(kernel.body):
+        if instr.op in ("scalar", "const"):
+            numbers.add(n)
+        elif kernel.reduced and instr.args and instr.op != "store" and numbers.issuperset(instr.args):
+            return True
+    return False
+
+
 class Ascend:
     """Writes Ascend C for a chip.
 
@@ -89,6 +100,8 @@ class Ascend:
 
     def refusal(self, kernel: Kernel, binding: Binding) -> str:
         """Why a kernel cannot be written at these sizes; "" where it can."""
+        if _computes_numbers(kernel):
+            return "it computes a number that is the same for every element of a reduction"
         try:
             self.generate(kernel, binding)
         except Refused as refused:

@@ -1,8 +1,8 @@
 """Matrix products in Ascend C: `generate` writes a kernel, which serves every size.
 
-What a kernel is follows from dtypes, layouts and options. Extents, pitches, tile sizes and the way the cores share out
-the work are fields of the struct that the kernel receives: one kernel serves every size, each with the tiling that is
-best for it.
+What a kernel is follows from dtypes, layouts and options. Extents, pitches, tile sizes and the way the cores
+share out the work are fields of the struct that the kernel receives: one kernel serves every size, each with
+the tiling that is best for it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class CubeSizes:
     a_pitch, b_pitch, c_pitch : int
         From one row in memory to the next.
     a_stride, b_stride, c_stride, bias_stride : int or None
-        From one matrix of the batch to the next; None for matrices that touch, 0 for one that is used again (the
-        bias is, unless it is said otherwise).
+        From one matrix of the batch to the next; None for matrices that touch, 0 for one that is used again
+        (the bias is, unless it is said otherwise).
     """
 
     m: int
@@ -175,8 +175,9 @@ def _summary(c: Contraction, chip: Chip, t: CubeTiling) -> list[str]:
     batch = f"{c.batch} x " if c.batch > 1 else ""
     lines = [
         f"{out} = {expression}",
-        f"{a} {batch}{c.m} x {c.k} {c.dtype}, {b} {batch}{c.k} x {c.n} {c.dtype}, {out} {batch}{c.m} x {c.n} {c.out}, "
-        f"summed in {c.accumulator}; sizes that stand for a bucket, the actual ones are arguments",
+        f"{a} {batch}{c.m} x {c.k} {c.dtype}, {b} {batch}{c.k} x {c.n} {c.dtype}, "
+        f"{out} {batch}{c.m} x {c.n} {c.out}, summed in {c.accumulator}; sizes and tiling are arguments, "
+        "for example:",
         f"{chip.name}: " + str(t).replace("\n", "\n// "),
     ]
     return "\n// ".join(lines).replace("// ", "").split("\n")

@@ -1,9 +1,10 @@
 """Writes the Ascend C source of a matrix product.
 
-The kernel's shape: every core works through tiles of C. The operands of a tile come into L1 in packets of several
-steps along k, one ahead of the packet in use; from there each step goes into one half of L0A and L0B, is
-multiplied, and the other half is filled meanwhile. A packet ahead may belong to the next tile, so that no tile
-starts with empty buffers.
+The kernel's shape: every core works through tiles of C. The operands of a tile come into L1 in packets of
+several steps along k, one ahead of the packet in use; from there each step goes into one half of L0A and L0B,
+is multiplied, and the other half is filled meanwhile. A packet ahead may belong to the next tile, so that no
+tile starts with empty buffers. Where one operand's packets are longer, they come in parts between those of
+the other.
 """
 
 from __future__ import annotations
@@ -139,11 +140,13 @@ class _Kernel:
     def _constants(self) -> None:
         t, w = self.t, self.write
         w(
-            f"constexpr int32_t buffersL1 = {t.l1_buffers}, buffersL0 = {t.l0_buffers}, buffersL0C = {t.l0c_buffers};"
+            f"constexpr int32_t buffersL1 = {t.l1_buffers}, buffersL0 = {t.l0_buffers}, "
+            f"buffersL0C = {t.l0c_buffers};"
         )
         w(f"constexpr int32_t block = {self.c.block};  // elements of 32 bytes")
         w(
-            f"constexpr int32_t unitM = {self.c.row_unit}, unitN = {self.c.column_unit}, unitK = {self.c.depth_unit};"
+            f"constexpr int32_t unitM = {self.c.row_unit}, unitN = {self.c.column_unit}, "
+            f"unitK = {self.c.depth_unit};"
         )
         if self.c.bias:
             w(f"constexpr int32_t biasRow = {BIAS_ROW};  // elements that the bias table holds")
@@ -179,7 +182,7 @@ class _Kernel:
             w("pipe.InitBuffer(results, buffersL0C * t.baseM * t.baseN * 4);")
             if c.bias:
                 w(f"pipe.InitBuffer(biasRows, buffersL1 * biasRow * {SIZES[c.bias]});")
-                w(f"pipe.InitBuffer(biasTable, biasRow * 4);")
+                w("pipe.InitBuffer(biasTable, biasRow * 4);")
         w("")
         with w.block("__aicore__ inline void Run()"):
             w(
@@ -223,13 +226,14 @@ class _Kernel:
     def _tiles(self) -> None:
         w = self.write
         w(
-            "// Tile number i of this core. Rows and columns are shared out in units, as evenly as they go: tile j of",
-            "// J covers the units from j * units / J to (j + 1) * units / J.",
+            "// Tile number i of this core. Rows and columns are shared out in units, as evenly as they go:",
+            "// tile j of J covers the units from j * units / J to (j + 1) * units / J.",
         )
         with w.block("__aicore__ inline Tile At(int32_t i) const"):
             w(
                 "Tile tile;",
-                "const int32_t column = (i / (t.nTiles * t.mTiles) % t.rounds * t.nCores + nCore) * t.nTiles + i % t.nTiles;",
+                "const int32_t round = i / (t.nTiles * t.mTiles) % t.rounds;",
+                "const int32_t column = (round * t.nCores + nCore) * t.nTiles + i % t.nTiles;",
                 "const int32_t row = mCore * t.mTiles + i / t.nTiles % t.mTiles;",
                 "tile.matrix = firstMatrix + i / (t.nTiles * t.mTiles * t.rounds);",
                 "Share(t.m, t.shareM, row, t.mCores * t.mTiles, tile.m0, tile.m);",
@@ -237,8 +241,8 @@ class _Kernel:
                 "return tile;",
             )
         with w.block(
-            "__aicore__ inline void Share(int32_t extent, int32_t unit, int32_t j, int32_t parts, int32_t& start, "
-            "int32_t& size) const"
+            "__aicore__ inline void Share(int32_t extent, int32_t unit, int32_t j, int32_t parts, "
+            "int32_t& start, int32_t& size) const"
         ):
             w(
                 "const int64_t units = CeilDiv(extent, unit);",
@@ -247,7 +251,7 @@ class _Kernel:
             )
         w(
             "",
-            "// Whether the packet of tile i - 1 that is in L1 is what tile i needs: all of k, of the same rows.",
+            "// Whether the packet of tile i - 1 in L1 is what tile i needs: all of k, of the same rows.",
         )
         for which, start in (("A", "m0"), ("B", "n0")):
             with w.block(f"__aicore__ inline bool Stays{which}(int32_t i) const"):
@@ -255,7 +259,8 @@ class _Kernel:
                 w("const Tile before = At(i - 1), tile = At(i);")
                 batch = f"t.{which.lower()}Batch"
                 w(
-                    f"return before.matrix * {batch} == tile.matrix * {batch} && before.{start} == tile.{start};"
+                    f"return before.matrix * {batch} == tile.matrix * {batch} &&",
+                    f"       before.{start} == tile.{start};",
                 )
         w("")
 
@@ -274,9 +279,9 @@ class _Kernel:
         w("")
         for which in "AB":
             lower = which.lower()
-            first = 0 if which == "A" else self.t.l1_buffers
-            number = f"{lower}.copied % buffersL1" + (f" + {first}" if first else "")
-            used = f"({lower}.used - 1) % buffersL1" + (f" + {first}" if first else "")
+            offset = 0 if which == "A" else self.t.l1_buffers
+            copied = f"{lower}.copied % buffersL1" + (f" + {offset}" if offset else "")
+            used = f"({lower}.used - 1) % buffersL1" + (f" + {offset}" if offset else "")
             parts = 2 if self.t.l1_buffers == 2 else 1  # one buffer is filled at once
             what = "A part of the next packet: some of its rows." if parts > 1 else "The next packet."
             w(f"// {what}")
@@ -284,12 +289,12 @@ class _Kernel:
                 w(f"if ({lower}.tile >= tiles) return;")
                 w(f"const Tile tile = At({lower}.tile);")
                 w(f"const int32_t k = Min(t.packet{which}, t.k - {lower}.k);")
-                wait = f"WaitFlag<HardEvent::MTE1_MTE2>({number});"
+                wait = f"WaitFlag<HardEvent::MTE1_MTE2>({copied});"
                 w(f"if ({lower}.part == 0) {wait}" if parts > 1 else wait)
                 self._copy_call(which, parts)
                 if parts > 1:
                     w(f"if (++{lower}.part < t.parts{which}) return;", f"{lower}.part = 0;")
-                w(f"SetFlag<HardEvent::MTE2_MTE1>({number});")
+                w(f"SetFlag<HardEvent::MTE2_MTE1>({copied});")
                 w(f"++{lower}.copied;", f"{lower}.k += t.packet{which};")
                 w(f"if ({lower}.k < t.k) return;")
                 w(f"{lower}.k = 0;", f"do ++{lower}.tile; while (Stays{which}({lower}.tile));")
@@ -353,10 +358,11 @@ class _Kernel:
             row = f"tile.{start} + {first}" if parts > 1 else f"tile.{start}"
             column = f"{lower}.k"
         shift = f" + {first} * block" if parts > 1 else ""
+        twice = "tile.m == 1" if which == "A" and not transposed else "false"
         w(
             f"CopyIn({lower}Packets.Get<{self.element}>()[{lower}.copied % buffersL1 * size{which}{shift}],",
             f"       {lower}Global[{at} + static_cast<int64_t>({row}) * t.{lower}Pitch + {column}],",
-            f"       {count}, {columns}, {height}, t.{lower}Pitch, {'tile.m == 1' if which == 'A' and not transposed else 'false'});",
+            f"       {count}, {columns}, {height}, t.{lower}Pitch, {twice});",
         )
 
     def _copies(self) -> None:
@@ -364,8 +370,9 @@ class _Kernel:
         w("// Rows and columns of GM into L1 as NZ with `height` rows to a block of columns.")
         element = self.element
         with w.block(
-            f"__aicore__ inline void CopyIn(const LocalTensor<{element}>& to, const GlobalTensor<{element}>& from, "
-            "int32_t rows, int32_t columns, int32_t height, int32_t pitch, bool twice)"
+            f"__aicore__ inline void CopyIn(const LocalTensor<{element}>& to, "
+            f"const GlobalTensor<{element}>& from, int32_t rows, int32_t columns, int32_t height, "
+            "int32_t pitch, bool twice)"
         ):
             w("if (rows == 0) return;")
             w(
@@ -419,7 +426,8 @@ class _Kernel:
                     "DataCopyParams line;",
                     "line.blockCount = 1;",
                     "line.blockLen = CeilDiv(tile.n * 4, 64);",
-                    f"DataCopy(biasTable.Get<{self.sums}>(), biasRows.Get<{CTYPES[c.bias]}>()[buffer * biasRow], line);",
+                    f"DataCopy(biasTable.Get<{self.sums}>(),",
+                    f"         biasRows.Get<{CTYPES[c.bias]}>()[buffer * biasRow], line);",
                     "SetFlag<HardEvent::MTE1_MTE2>(id);",
                 )
         w("")
@@ -441,12 +449,12 @@ class _Kernel:
     def _loads(self) -> None:
         w, c, element = self.write, self.c, self.element
         signature = (
-            f"(const LocalTensor<{element}>& to, const LocalTensor<{element}>& from, int32_t k0, int32_t height, "
-            "int32_t {extent}, int32_t k)"
+            f"(const LocalTensor<{element}>& to, const LocalTensor<{element}>& from, "
+            "int32_t k0, int32_t height, int32_t {extent}, int32_t k)"
         )
         w(
-            "// `k` steps of a packet from `k0` on, into L0A as Zz and into L0B as Zn; `height` rows to a block of",
-            "// columns in L1.",
+            "// `k` steps of a packet from `k0` on, into L0A as Zz and L0B as Zn; `height` rows to a block",
+            "// of columns in L1.",
         )
         with w.block("__aicore__ inline void LoadA" + signature.format(extent="m")):
             if not c.transpose_a:
@@ -470,7 +478,7 @@ class _Kernel:
         with w.block("__aicore__ inline void LoadB" + signature.format(extent="n")):
             if c.transpose_b:
                 w(
-                    "// As it lies there: fractal by fractal, all at once where the field holds their number.",
+                    "// As it lies there: fractal by fractal, all at once if the field holds their number.",
                     "const int32_t rows = height / 16, blocks = CeilDiv(k, block);",
                     "const int32_t times = rows * blocks > 255 ? blocks : 1;",
                     "LoadData2DParams load;",
@@ -491,7 +499,8 @@ class _Kernel:
                     "load.dstGap = 1;",
                     "load.dstFracGap = 0;",
                     "for (int32_t i = 0; i < CeilDiv(k, unitK); ++i)",
-                    "    LoadDataWithTranspose(to[i * CeilTo(n, unitN) * block], from[(k0 + i * unitK) * block], load);",
+                    "    LoadDataWithTranspose(to[i * CeilTo(n, unitN) * block],",
+                    "                          from[(k0 + i * unitK) * block], load);",
                 )
         w("")
 
@@ -523,7 +532,8 @@ class _Kernel:
             if o.unit_flag:
                 w("mmad.unitFlag = k + t.baseK >= t.k ? 3 : 2;")
             w(
-                f"const LocalTensor<{self.sums}> sums = results.Get<{self.sums}>()[i % buffersL0C * t.baseM * t.baseN];"
+                f"const LocalTensor<{self.sums}> sums =",
+                f"    results.Get<{self.sums}>()[i % buffersL0C * t.baseM * t.baseN];",
             )
             if c.bias:
                 with w.block("if (k == 0)"):

@@ -34,7 +34,8 @@ class Contraction:
     m, n, k, batch : int
         Extents at the sizes that stand for the bucket.
     dtype : str
-        Of both operands: ``"float16"``, ``"bfloat16"``, ``"float32"`` or ``"int8"``. Sums are float32, of int8 int32.
+        Of both operands: ``"float16"``, ``"bfloat16"``, ``"float32"`` or ``"int8"``. Sums are float32, and
+        of int8 they are int32.
     out : str
         Dtype of C.
     transpose_a, transpose_b : bool
@@ -66,7 +67,8 @@ class Contraction:
     def __post_init__(self) -> None:
         if min(self.m, self.n, self.k, self.batch) < 1:
             raise ArgumentError(
-                f"[matmul] expected extents of at least 1, given m {self.m}, n {self.n}, k {self.k}, batch {self.batch}"
+                f"[matmul] expected extents of at least 1, given m {self.m}, n {self.n}, k {self.k}, "
+                f"batch {self.batch}"
             )
         if self.dtype not in ("float16", "bfloat16", "float32", "int8"):
             raise ArgumentError(f"[matmul] expected operands that a cube core takes, given {self.dtype}")
@@ -122,8 +124,8 @@ class CubeOptions:
     Attributes
     ----------
     double_buffer_l1, double_buffer_l0, double_buffer_l0c : bool
-        Two buffers, so that a copy and what uses the last one overlap. Two results in L0C halve the largest tile:
-        with the unit flag one is enough.
+        Two buffers, so that a copy and what uses the last one overlap. Two results in L0C halve the largest
+        tile: with the unit flag one is enough.
     l2_blocking : bool
         Work in rounds whose operands stay in L2.
     large_packets : bool

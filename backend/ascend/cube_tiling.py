@@ -1,11 +1,10 @@
 """The tile sizes of a matrix product: an integer program under the capacities of L1, L0A, L0B and L0C.
 
-The unknowns are the tile of C (baseM × baseN), the step along k (baseK), the steps in one copy into L1 (stepKa,
-stepKb), and how the cores share out the matrix. The objective is the predicted time: of the pipes of a core the
-one that is busy longest, or the memory that all share, and what comes before and after. The search is exact: for
-each tile a bound from below, from the step and the packets that would be best if L1 could hold anything; then all
-steps and packets of the tiles in the order of their bounds, until a bound is above the best time found. The same
-predicted time chooses the shares again when the kernel is bound to other sizes.
+The unknowns are the tile of C (baseM × baseN), the step along k (baseK), the steps in one copy into L1
+(stepKa, stepKb), and how the cores share out the matrix. The objective is the predicted time (`cube_time`).
+The search is exact: for each tile a bound from below, from the step and the packets that would be best if L1
+could hold anything; then all steps and packets of the tiles in the order of their bounds, until a bound is
+above the best time found.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from .chip import Chip
 from .cube_problem import SIZES, Contraction, CubeOptions
+from .cube_time import Choice, CubeRates, buffers, predicted, up
 
 Numbers = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class Shares:
     ----------
     batch_cores, m_cores, n_cores : int
     rounds : int
-        Parts of the columns that the cores work through one after another, so that what they read stays in L2.
+        Parts of the columns that the cores work through one after another: what they read stays in L2.
     m_tiles, n_tiles : int
         Tiles of a core in a round.
     unit_m, unit_n : int
@@ -125,70 +125,13 @@ class CubeTiling:
         s = self.shares
         times = ", ".join(f"{pipe} {time:.1f}" for pipe, time in self.times.items() if pipe != "total")
         return (
-            f"tile {self.base_m} x {self.base_n} x {self.base_k}, packets of {self.step_ka} (A) and {self.step_kb} (B) "
-            f"steps; buffers L1 {self.l1_buffers}, L0 {self.l0_buffers}, L0C {self.l0c_buffers}; {self.binding}\n"
-            f"{s.cores} cores ({s.batch_cores} x {s.m_cores} x {s.n_cores}), rounds {s.rounds}, tiles of a core in a "
-            f"round {s.m_tiles} x {s.n_tiles}\n"
+            f"tile {self.base_m} x {self.base_n} x {self.base_k}, packets of {self.step_ka} (A) and "
+            f"{self.step_kb} (B) steps; buffers L1 {self.l1_buffers}, L0 {self.l0_buffers}, "
+            f"L0C {self.l0c_buffers}; {self.binding}\n"
+            f"{s.cores} cores ({s.batch_cores} x {s.m_cores} x {s.n_cores}), rounds {s.rounds}, "
+            f"tiles of a core in a round {s.m_tiles} x {s.n_tiles}\n"
             f"predicted {self.times['total']:.1f} us: {times}"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class CubeRates:
-    """What the prediction takes from the chip, in cycles of a core and bytes per cycle."""
-
-    cycles_per_us: float
-    cube: tuple[int, int, int]
-    mmad_head: float
-    load_head: float
-    copy_head: float
-    copy_piece: float
-    copy_latency: float
-    l0a: float
-    l0b: float
-    read: float  # of what is in L2
-    missing: float  # of what is not
-    write: float
-    l2: float
-    hbm: float
-    line: int
-    l2_bytes: int
-    launch: float
-    launch_core: float
-
-    @classmethod
-    def of(cls, chip: Chip, dtype: str) -> CubeRates:
-        timing: Any = chip.timing or {}
-        copies = timing.get("copy", {})
-        rates = chip.rates
-        clock = chip.clock
-        load = copies.get("L1ToL0a", {})
-        packet = copies.get("GmToL1", {})
-        return cls(
-            cycles_per_us=clock / 1e6,
-            cube=chip.cube[dtype],
-            mmad_head=timing.get("cube", {}).get("head", 10),
-            load_head=load.get("head", 54),
-            copy_head=packet.get("head", 12),
-            copy_piece=packet.get("piece", 1.9),
-            copy_latency=packet.get("latency", 156),
-            l0a=float(rates.l1_to_l0a or 512),
-            l0b=float(rates.l1_to_l0b or 256),
-            read=float(rates.l2_read),
-            missing=float(rates.ddr_read),
-            write=float(rates.l2_write or rates.l2_read),
-            l2=timing.get("l2_bandwidth", 5e12) / clock,
-            hbm=timing.get("hbm_bandwidth", 1.6e12) / clock,
-            line=timing.get("line", 512),
-            l2_bytes=chip.capacity.l2,
-            launch=timing.get("launch_us", 0.5) * clock / 1e6 + timing.get("start_cycles", 0),
-            launch_core=timing.get("launch_core_us", 0.0) * clock / 1e6,
-        )
-
-
-def buffers(options: CubeOptions) -> tuple[int, int, int]:
-    """Buffers in L1, L0 and L0C."""
-    return 1 + options.double_buffer_l1, 1 + options.double_buffer_l0, 1 + options.double_buffer_l0c
 
 
 def tile_fits(c: Contraction, chip: Chip, options: CubeOptions, m: int, n: int, k: int) -> bool:
@@ -209,140 +152,6 @@ def l1_bytes(c: Contraction, options: CubeOptions, m: int, n: int, k: int, step_
     return l1 * ((m * step_ka + n * step_kb) * k * c.size + bias)
 
 
-def _up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
-
-
-# --- the predicted time -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """Arrays of equal shape (or scalars): everything that the time depends on."""
-
-    m: Any  # rows and columns of the largest tile, k of a step
-    n: Any
-    k: Any
-    step_ka: Any
-    step_kb: Any
-    batch_cores: Any
-    m_cores: Any
-    n_cores: Any
-    rounds: Any
-    m_tiles: Any
-    n_tiles: Any
-    share_m: int = 16
-    share_n: int = 16
-
-
-def _lines(width: Any, start: Any, line: int) -> Any:
-    """Bytes that a piece of `width` bytes costs that starts at a multiple of `start`: more where it begins or ends in
-    the middle of a line, on the average."""
-    touched = np.ceil(width / line) if np.all(start >= line) else (width + line - start) / line
-    return width * np.maximum(1.0, touched / np.ceil(width / line))
-
-
-def _lines_of_share(extent: int, unit: int, parts: Any, size: int, start: Any, line: int) -> Any:
-    """The same of an even share of an extent, whichever of the two sizes that there are costs more."""
-    units = -(-extent // unit)
-    small = np.minimum(np.maximum(np.floor(units / parts), 1) * unit, extent) * size
-    large = np.minimum(np.ceil(units / parts) * unit, extent) * size
-    return np.maximum(_lines(small, start, line) / small, _lines(large, start, line) / large) * large
-
-
-def _starts(c: Contraction, pitch: int, own: Any, line: int) -> Any:
-    """The largest power of two, in bytes and at most a line, that all pieces of an operand start at multiples of."""
-    own = np.asarray(own).astype(np.int64) * c.size
-    value = own | (pitch * c.size) | line
-    return value & -value
-
-
-def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: _Choice) -> dict[str, Any]:
-    """Cycles of each pipe of the core with the most to do, of the memory, and in all (``total``)."""
-    cm, cn, ck = rates.cube
-    size, out = c.size, SIZES[c.out]
-    matrices = np.ceil(c.batch / x.batch_cores)
-    # A core's part of C in units, and its tiles; shares are even, so the sums are, too.
-    rows = np.minimum(np.ceil(np.ceil(c.m / x.share_m) / x.m_cores) * x.share_m, _up(c.m, 16))
-    columns = np.minimum(np.ceil(np.ceil(c.n / x.share_n) / (x.n_cores * x.rounds)) * x.share_n, _up(c.n, 16))
-    rounds = matrices * x.rounds
-    tiles = rounds * x.m_tiles * x.n_tiles
-    steps = np.ceil(c.k / x.k)
-    depth = np.ceil(c.k / ck)
-    m_pipe = rounds * np.ceil(rows / cm) * np.ceil(columns / cn) * depth + tiles * steps * rates.mmad_head
-    # L1 → L0A and L0B.
-    a_bytes = rounds * x.n_tiles * rows * c.k * size
-    b_bytes = rounds * x.m_tiles * columns * c.k * size
-    mte1 = a_bytes / rates.l0a + b_bytes / rates.l0b + tiles * steps * 2 * rates.load_head
-    # GM → L1: by lines, by pieces (rows of the packet in memory) and by packets. A packet that stays is not sent for.
-    packets_a = np.ceil(steps / x.step_ka)
-    packets_b = np.ceil(steps / x.step_kb)
-    stays_a = packets_a == 1
-    stays_b = (packets_b == 1) & (x.n_tiles * x.rounds == 1)
-    times_a = np.where(stays_a, 1, x.n_tiles)
-    times_b = np.where(stays_b, 1, x.m_tiles)
-    a_pitch, b_pitch = c.pitches()
-    deep_a = np.minimum(x.k * x.step_ka, c.k)
-    deep_b = np.minimum(x.k * x.step_kb, c.k)
-    if c.transpose_a:
-        a_start = _starts(c, a_pitch, x.share_m, rates.line)
-        a_read = (
-            c.k
-            * x.m_tiles
-            * _lines_of_share(c.m, x.share_m, x.m_cores * x.m_tiles, size, a_start, rates.line)
-        )
-        a_pieces = c.k * x.m_tiles
-    else:
-        depth_a = c.k / packets_a
-        a_read = (
-            rows
-            * packets_a
-            * _lines(depth_a * size, _starts(c, a_pitch, x.k * x.step_ka, rates.line), rates.line)
-        )
-        a_pieces = rows * packets_a
-    if c.transpose_b:
-        depth_b = c.k / packets_b
-        b_read = (
-            columns
-            * packets_b
-            * _lines(depth_b * size, _starts(c, b_pitch, x.k * x.step_kb, rates.line), rates.line)
-        )
-        b_pieces = columns * packets_b
-    else:
-        b_start = _starts(c, b_pitch, x.share_n, rates.line)
-        parts = x.rounds * x.n_cores * x.n_tiles
-        b_read = c.k * x.n_tiles * _lines_of_share(c.n, x.share_n, parts, size, b_start, rates.line)
-        b_pieces = c.k * x.n_tiles
-    read = rounds * (times_a * a_read + times_b * b_read)
-    pieces = rounds * (times_a * a_pieces + times_b * b_pieces)
-    packets = rounds * (times_a * x.m_tiles * packets_a + times_b * x.n_tiles * packets_b)
-    cores = x.batch_cores * x.m_cores * x.n_cores
-    rate = np.minimum(rates.read, rates.l2 / cores)
-    # What is not in L2 yet comes slower, to the core that asks first: A once in each round, B once.
-    missed = matrices * c.k * size * x.rounds * (rows / x.n_cores + columns / x.m_cores)
-    mte2 = read / rate + missed * (1 / rates.missing - 1 / rates.read)
-    mte2 = mte2 + pieces * rates.copy_piece + packets * rates.copy_head
-    fix = rounds * rows * columns * out / rates.write + tiles * rates.copy_head
-    memory = c.batch * (c.k * size * (c.m * x.rounds + c.n) + c.m * c.n * out) / rates.hbm
-    # Before the first Mmad: its packets; after the last one: its result.
-    first = 2 * rates.copy_latency + (x.m * deep_a + x.n * deep_b) * size / rate
-    last = x.m * x.n * out / rates.write
-    if options.double_buffer_l1 and options.double_buffer_l0:
-        # The longest; the others count a little, for where they meet.
-        longest = np.maximum(np.maximum(m_pipe, mte1), np.maximum(mte2, fix))
-        busy = longest + 0.05 * (m_pipe + mte1 + mte2 + fix - longest)
-    elif options.double_buffer_l0:
-        busy = mte2 + packets * rates.copy_latency + np.maximum(m_pipe, mte1)
-    else:
-        busy = np.maximum(mte2, 0) + m_pipe + mte1
-        if options.double_buffer_l1:
-            busy = np.maximum(mte2, m_pipe + mte1)
-    if not options.unit_flag and not options.double_buffer_l0c:
-        busy = busy + fix
-    total = rates.launch + rates.launch_core * cores + first + np.maximum(busy, memory) + last
-    return {"MAC": m_pipe, "MTE1": mte1, "MTE2": mte2, "FIXP": fix, "memory": memory, "total": total}
-
-
 # --- sharing out --------------------------------------------------------------------------------------------
 
 
@@ -355,7 +164,7 @@ def rounds_of(c: Contraction, chip: Chip, options: CubeOptions) -> int:
 
 
 def _batch_cores(batch: int, cores: int) -> list[int]:
-    """In how many parts a batch may be shared out: none that leaves as many matrices to a core as fewer parts do."""
+    """In how many parts a batch may be shared out: none that leaves as much to a core as fewer parts do."""
     return sorted({-(-batch // -(-batch // b)) for b in range(1, min(batch, cores) + 1)})
 
 
@@ -404,9 +213,9 @@ def _solve(c: Contraction, _: str, known: _Known, options: CubeOptions) -> CubeT
     t = best[1]
     s = t.shares
     rates = CubeRates.of(chip, c.dtype)
-    choice = _Choice(
-        t.base_m, t.base_n, t.base_k, t.step_ka, t.step_kb, s.batch_cores, s.m_cores, s.n_cores, s.rounds, s.m_tiles,
-        s.n_tiles, s.unit_m, s.unit_n,
+    choice = Choice(
+        t.base_m, t.base_n, t.base_k, t.step_ka, t.step_kb, s.batch_cores, s.m_cores, s.n_cores, s.rounds,
+        s.m_tiles, s.n_tiles, s.unit_m, s.unit_n,
     )  # fmt: skip
     times = {
         pipe: float(cycles) / rates.cycles_per_us
@@ -498,14 +307,14 @@ def _search(
         t = candidates(c, chip, options, share_m, share_n, rounds)
     if len(t.m) == 0:
         return None
-    l1, l0, l0c = buffers(options)
+    l1, l0, _ = buffers(options)
     unit, size = c.depth_unit, c.size
     deepest = (
         np.minimum(chip.capacity.l0a // (l0 * size * t.m), chip.capacity.l0b // (l0 * size * t.n))
         // unit
         * unit
     )
-    deepest = np.minimum(deepest, _up(c.k, unit))
+    deepest = np.minimum(deepest, up(c.k, unit))
     room = chip.capacity.l1 // (l1 * size)
     # A first bound, of the arithmetic and the bytes alone, leaves few for the better one.
     best: tuple[float, CubeTiling] | None = None
@@ -525,8 +334,8 @@ def _search(
     most_b = np.maximum(room // (t.n * deepest), 1) if options.large_packets else 1
     ideal = predicted(
         c, rates, options,
-        _Choice(t.m, t.n, deepest, most_a, most_b, t.batch_cores, t.m_cores, t.n_cores, rounds, t.m_tiles, t.n_tiles,
-                share_m, share_n),
+        Choice(t.m, t.n, deepest, most_a, most_b, t.batch_cores, t.m_cores, t.n_cores, rounds, t.m_tiles,
+               t.n_tiles, share_m, share_n),
     )  # fmt: skip
     rate = np.minimum(rates.read, rates.l2 / (t.batch_cores * t.m_cores * t.n_cores))
     saved = (
@@ -556,8 +365,8 @@ def _rough(
 ) -> Numbers:
     """A bound from below: what the multiplications and the bytes of a core take at least."""
     cm, cn, ck = rates.cube
-    rows = np.minimum(np.ceil(-(-c.m // share_m) / t.m_cores) * share_m, _up(c.m, 16))
-    columns = np.minimum(np.ceil(-(-c.n // share_n) / (t.n_cores * rounds)) * share_n, _up(c.n, 16))
+    rows = np.minimum(np.ceil(-(-c.m // share_m) / t.m_cores) * share_m, up(c.m, 16))
+    columns = np.minimum(np.ceil(-(-c.n // share_n) / (t.n_cores * rounds)) * share_n, up(c.n, 16))
     times = np.ceil(c.batch / t.batch_cores) * rounds
     work = times * np.ceil(rows / cm) * np.ceil(columns / cn) * np.ceil(c.k / ck)
     copies_a = np.where(c.k * t.m * c.size * buffers(options)[0] <= chip.capacity.l1, 1, t.n_tiles)
@@ -566,7 +375,7 @@ def _rough(
         times * c.k * c.size * (rows / t.n_cores + columns / t.m_cores) * (1 / rates.missing - 1 / rates.read)
     )
     moved = times * c.k * c.size * (rows * copies_a + columns * copies_b) / rates.read + missed
-    # Pieces: a row of a matrix for each step along k, or the rows of a tile as often as L1 makes a packet end.
+    # Pieces: a row for each step along k, or the rows of a tile as often as L1 makes a packet end.
     room = chip.capacity.l1 / c.size / buffers(options)[0]
     a_pieces = c.k if c.transpose_a else np.maximum(t.m, t.m * t.m * (c.k / room))
     b_pieces = c.k if not c.transpose_b else np.maximum(t.n, t.n * t.n * (c.k / room))
@@ -582,27 +391,29 @@ def _rough(
         t.m_tiles * copies_a * a_pieces + t.n_tiles * copies_b * b_pieces + t.m_tiles * t.n_tiles * crossed
     )
     moved = moved + pieces * rates.copy_piece
-    return rates.launch + rates.launch_core * t.batch_cores * t.m_cores * t.n_cores + np.maximum(work, moved)
+    begun = rates.launch + rates.launch_core * t.batch_cores * t.m_cores * t.n_cores
+    bound: Numbers = begun + np.maximum(work, moved)
+    return bound
 
 
 def _best_depth(
-    c: Contraction, chip: Chip, rates: CubeRates, options: CubeOptions, t: _Tiles, i: int, deepest: int, rounds: int,
-    share_m: int, share_n: int,
+    c: Contraction, chip: Chip, rates: CubeRates, options: CubeOptions, t: _Tiles, i: int, deepest: int,
+    rounds: int, share_m: int, share_n: int,
 ) -> tuple[float, CubeTiling] | None:  # fmt: skip
     """The best step and packets of one tile."""
     m, n = int(t.m[i]), int(t.n[i])
     k, step_ka, step_kb = depths(c, chip, options, m, n, deepest)
     if len(k) == 0:
         return None
-    choice = _Choice(
-        m, n, k, step_ka, step_kb, t.batch_cores[i], t.m_cores[i], t.n_cores[i], rounds, t.m_tiles[i], t.n_tiles[i],
-        share_m, share_n,
+    choice = Choice(
+        m, n, k, step_ka, step_kb, t.batch_cores[i], t.m_cores[i], t.n_cores[i], rounds, t.m_tiles[i],
+        t.n_tiles[i], share_m, share_n,
     )  # fmt: skip
     times = predicted(c, rates, options, choice)["total"]
     j = int(np.argmin(times))
     shares = Shares(
-        int(t.batch_cores[i]), int(t.m_cores[i]), int(t.n_cores[i]), rounds, int(t.m_tiles[i]), int(t.n_tiles[i]),
-        share_m, share_n,
+        int(t.batch_cores[i]), int(t.m_cores[i]), int(t.n_cores[i]), rounds, int(t.m_tiles[i]),
+        int(t.n_tiles[i]), share_m, share_n,
     )  # fmt: skip
     l1, l0, l0c = buffers(options)
     return float(times[j]), CubeTiling(

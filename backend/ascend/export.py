@@ -146,7 +146,7 @@ def _size_values(launch: ProjectLaunch) -> dict[str, int]:
 def _used(launch: ProjectLaunch) -> list[str]:
     """The sizes that a kernel's host code uses, in order."""
     texts = [f.host for f in launch.generated.fields] + [text for _, text in launch.generated.host]
-    words = {word for text in texts for word in re.findall(r"\b[nso]\d+(?:_\d+)?\b", text)}
+    words = {word for text in texts for word in re.findall(r"\b[nsoz]\d+(?:_\d+)?\b", text)}
     return [name for name in _sizes(launch) if name in words]
 
 

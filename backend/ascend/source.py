@@ -17,7 +17,7 @@ from .buffers import PARTS, Buffer, Buffers
 from .chip import Chip
 from .emit import COUNT, InstructionWriter
 from .generated import Bound, Field, Generated, Parameter
-from .rearrange import described
+from .rearrange import described, granule
 from .reduction import identity
 from .stage import MEMORY, MOVES, ScalarLoad, Stage, Stages
 from .text import CTYPE, Writer, literal, without_unread

@@ -29,9 +29,7 @@ class TransferWriter:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.steps: dict[Value, int] = {}  # of each table of offsets, in bytes
-        self.kept: dict[
-            Value, tuple[int, Value]
-        ] = {}  # of each table of elements, the access and how it is copied
+        self.kept: dict[Value, tuple[int, Value]] = {}  # access and raw copy of each table
 
     # --- copies ------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class Vectoriser:
             reduces = [n for n in outer if kernel.body[n].op == "reduce" and level[n] == p]
             self._begin(f"pass {p}", loops=True)
             self._compute(self._closure([kernel.body[n].args[0] for n in reduces]))
-            partials = [self._reduce(n, self.memo[kernel.body[n].args[0]]) for n in reduces]
+            partials = [self._reduce(n, self._source(kernel.body[n].args[0])) for n in reduces]
             for partial in partials:
                 self._accumulate(partial)
             instrs = self.builder.instrs

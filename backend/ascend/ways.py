@@ -19,7 +19,7 @@ from .tile import Form
 MOST_STEP = 16
 MOST_STEP_BYTES = 64
 BLOCK = 32
-# What elements are gathered from is kept in UB where it takes no more bytes there, by the bytes of an element in
+# What elements are gathered from is kept in UB where it takes no more bytes there, by an element's bytes in
 # memory: bytes are widened, and 64-bit integers narrowed.
 MOST_TABLE_BYTES = 32768
 LEAST_TABLE = 128

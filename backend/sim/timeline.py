@@ -55,6 +55,31 @@ class CoreTimeline:
 
 
 @dataclass(frozen=True, slots=True)
+class LineUse:
+    """What a line of the kernel's source takes.
+
+    Attributes
+    ----------
+    line : int
+    name, pipe : str
+        The instruction, and the pipe that it keeps busy.
+    us : float
+        Microseconds of a core, on average over all cores.
+    count : int
+        How often all cores issued it.
+    """
+
+    line: int
+    name: str
+    pipe: str
+    us: float
+    count: int
+
+    def __str__(self) -> str:
+        return f"line {self.line:<5} {self.pipe:<5} {self.name:<20} {self.us:>9.1f} µs  {self.count} times"
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """A launch.
 
@@ -90,6 +115,30 @@ class Timeline:
                 )
             )  # fmt: skip
         return cls(caption, log.names, time_us, tuple(cores))
+
+    def lines(self, count: int = 10) -> list[LineUse]:
+        """The lines of the kernel's source that keep a pipe busy longest, the longest first.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        """
+        busy: dict[tuple[int, int, int], tuple[float, int]] = {}
+        for core in self.cores:
+            key = (core.line.astype(np.int64) << 24) | (core.name.astype(np.int64) << 8) | core.pipe
+            keys, where = np.unique(key, return_inverse=True)
+            us = np.bincount(where, core.stop - core.start)
+            times = np.bincount(where)
+            for k, spent, often in zip(keys.tolist(), us.tolist(), times.tolist(), strict=True):
+                at = (k >> 24, k >> 8 & 0xFFFF, k & 0xFF)
+                before = busy.get(at, (0.0, 0))
+                busy[at] = (before[0] + spent, before[1] + often)
+        longest = sorted(busy.items(), key=lambda item: -item[1][0])[:count]
+        return [
+            LineUse(line, self.names[name], PIPES[pipe], us / len(self.cores), often)
+            for (line, name, pipe), (us, often) in longest
+        ]
 
     def svg(self, cores: Sequence[int] | None = None, window: tuple[float, float] | None = None) -> str:
         """A picture: a row for each pipe of the chosen cores, time from left to right.

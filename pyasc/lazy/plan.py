@@ -319,7 +319,7 @@ class Planner:
             (Instr("scalar", full.dtype, (), (0,)), Instr("store", full.dtype, (0,), (0,))),
             "fill",
         )
-        binding = Binding((full.size,), ((1,),), (0,))
+        binding = Binding((full.size,), ((1,),), (0,), (full.size,))
         backend = self.backend
         if backend.fallback is not None and (
             not backend.supports("full", full.dtype) or backend.refusal(kernel, binding)

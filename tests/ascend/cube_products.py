@@ -51,7 +51,7 @@ def check(
     shared_b: bool = False,
     check_accesses: bool = True,
 ) -> None:
-    """Run a product of these sizes, its rows `padding` elements apart, with all checks on; compare with NumPy.
+    """Run a product of these sizes with all checks on, its rows `padding` elements apart; compare with NumPy.
 
     Every float32 sum of k products rounds k times at most; what is written is rounded once more.
     """

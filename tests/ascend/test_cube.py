@@ -1,4 +1,4 @@
-"""Generated matrix products on the simulator, with every check on, against NumPy: tails, layouts, dtypes, options."""
+"""Generated matrix products on the simulator, with every check on, against NumPy."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_rounds_over_the_columns() -> None:
 
 
 def test_no_two_tiles_overlap_and_all_are_covered() -> None:
-    """The shares of the struct, worked out as the kernel does: every element of C in one tile, none above the base."""
+    """The shares, worked out as the kernel does: every element of C in one tile, none above the base."""
     made, _ = kernel(contraction("float16", "float32", (False, True), 2048, 2048, 2048))
     for sizes in [
         CubeSizes(2048, 2048, 2048),
@@ -152,7 +152,7 @@ def test_names_that_are_no_identifiers_or_taken() -> None:
 
 
 def test_one_kernel_for_the_bucket() -> None:
-    """Sizes within a fifth of the representative ones need no other kernel, and no more cores than there are."""
+    """Sizes within a fifth of the representative ones need no other kernel."""
     made, module = kernel(contraction("float16", "float32", (False, True), 256, 256, 256))
     for m, n, k in itertools.product((205, 307), repeat=3):
         check(made, module, m, n, k)

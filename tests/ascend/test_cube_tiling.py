@@ -14,16 +14,13 @@ from pyasc.backend.ascend import chip
 from pyasc.backend.ascend.cube import Contraction, CubeOptions, CubeSizes, generate
 from pyasc.backend.ascend.cube_problem import SIZES
 from pyasc.backend.ascend.cube_tiling import (
-    CubeRates,
-    _Choice,
     _share_units,
-    buffers,
     l1_bytes,
-    predicted,
     rounds_of,
     solve,
     tile_fits,
 )
+from pyasc.backend.ascend.cube_time import Choice, CubeRates, buffers, predicted
 from pyasc.backend.sim import cost
 from pyasc.backend.sim.simulator import Extent, Simulator
 
@@ -64,7 +61,7 @@ def exhaustive(c: Contraction, options: CubeOptions) -> float:
                             choices.append((k, *steps))
                 if choices:
                     k_, a_, b_ = np.array(choices).T
-                    x = _Choice(
+                    x = Choice(
                         m, n, k_, a_, b_, b, m_cores, n_cores, rounds, m_tiles, n_tiles, share_m, share_n
                     )
                     best = min(best, float(predicted(c, rates, options, x)["total"].min()))
@@ -153,7 +150,7 @@ def measured(c: Contraction, options: CubeOptions | None = None, sizes: CubeSize
     ids=str,
 )
 def test_prediction_holds(c: Contraction) -> None:
-    """The predicted time is within a fifth of what the replay of the log gives, and the busiest pipe has no gaps."""
+    """The predicted time is within a fifth of the replay of the log, and the busiest pipe has no gaps."""
     c_cost = measured(c)
     assert solve(c, CHIP).times["total"] == pytest.approx(c_cost.time_us, rel=0.2)
     assert max(c_cost.utilisation.values()) > 0.9

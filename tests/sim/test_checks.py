@@ -128,6 +128,47 @@ CASES = {
         DataCopy(gy, a, 256);  // here
         """,
     ),
+    "read_back_after_all_cores_signalled": Case(
+        "race",
+        r"\[DataCopy\] .*the read of byte 0 of argument 1 on pipe MTE2 .*MTE3_MTE2",
+        """
+        Duplicate(a, 1.0f, 256);
+        SetFlag<HardEvent::V_MTE3>(0);
+        WaitFlag<HardEvent::V_MTE3>(0);
+        DataCopy(gy[block * 256], a, 256);
+        CrossCoreSetFlag<0, PIPE_MTE3>(1);  // good
+        CrossCoreSetFlag<0, PIPE_V>(1);  // bad
+        CrossCoreWaitFlag(1);
+        DataCopy(b, gy[block * 256], 256);  // here
+        """,
+        blocks=2,
+    ),
+    "block_before_is_not_waited_for": Case(
+        "race",
+        r"\[DataCopy\] The written byte 0 of argument 1 is also written by .* of vector core 0 of 2",
+        """
+        LocalTensor<int32_t> workspace = ub.GetWithOffset<int32_t>(64, 4096);
+        GlobalTensor<int32_t> signals;
+        signals.SetGlobalBuffer(reinterpret_cast<int32_t*>(z));
+        Duplicate(a, 1.0f, 256);
+        PipeBarrier<PIPE_ALL>();
+        WaitPreBlock(signals, workspace);  // good
+        DataCopy(gy, a, 256);  // here
+        NotifyNextBlock(signals, workspace);  // good
+        """,
+        blocks=2,
+    ),
+    "partly_written_block_is_stored": Case(
+        "uninitialised",
+        r"\[DataCopy\] src: .*given UB byte 32 of the bytes 0 to 64",
+        """
+        Duplicate(a, 1.0f, 1);
+        SetFlag<HardEvent::V_MTE3>(0);
+        WaitFlag<HardEvent::V_MTE3>(0);
+        DataCopy(gy, a, 8);  // good
+        DataCopy(gy, a, 16);  // here bad
+        """,
+    ),
     "uninitialised": Case(
         "uninitialised",
         r"\[Add\] src1: Expected bytes that were written before, given UB byte 1920",

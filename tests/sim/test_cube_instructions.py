@@ -37,7 +37,7 @@ def run(source: str, *arguments: Any, numbers: tuple[int, ...] = (), kernel: str
     compiled(source).run(1, passed, cores="cube", kernel=kernel)
 
 
-# --- GM → L1 --------------------------------------------------------------------------------------------------
+# --- GM → L1 ----------------------------------------------------------------------------------------------
 
 ND_TO_NZ = "".join(
     f"""
@@ -45,7 +45,8 @@ extern "C" __global__ __aicore__ void nz_{name}(GM_ADDR from, GM_ADDR to, Number
     LocalTensor<{ctype}> l1(TPosition::A1, 0, 65536 / sizeof({ctype}));
     Fill(l1.ReinterpretCast<int16_t>(), InitConstValueParams<int16_t>(1, 2048, 0, 0x1111));
     PipeBarrier<PIPE_MTE2>();
-    DataCopy(l1, global<{ctype}>(from), Nd2NzParams(n.v[0], n.v[1], n.v[2], n.v[3], n.v[4], n.v[5], n.v[6], n.v[7]));
+    const int32_t* v = n.v;
+    DataCopy(l1, global<{ctype}>(from), Nd2NzParams(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]));
     order();
     DataCopy(global<{ctype}>(to), l1, 65536 / sizeof({ctype}));
 }}
@@ -107,7 +108,7 @@ def test_nd_to_nz_refuses(fields: tuple[int, ...], message: str) -> None:
     assert caught.value.kind == "argument" and caught.value.line
 
 
-# --- A product, by each way into L0 ---------------------------------------------------------------------------
+# --- A product, by each way into L0 -----------------------------------------------------------------------
 
 WAYS = """
 template <typename T, typename C> void finish(GM_ADDR out, LocalTensor<C> c, int m, int n, int rows) {
@@ -116,7 +117,8 @@ template <typename T, typename C> void finish(GM_ADDR out, LocalTensor<C> c, int
     Fixpipe<C, C, CFG_ROW_MAJOR>(global<C>(out), c, fix);
 }
 // m, n, k; how A and B get into L0.
-template <typename T, typename C, int wayA, int wayB> void product(GM_ADDR a, GM_ADDR b, GM_ADDR out, Numbers p) {
+template <typename T, typename C, int wayA, int wayB>
+void product(GM_ADDR a, GM_ADDR b, GM_ADDR out, Numbers p) {
     constexpr int c0 = std::is_same_v<T, int4b_t> ? 64 : 32 / sizeof(T);
     constexpr int pack = std::is_same_v<T, int4b_t> ? 2 : 1;
     const int m = p.v[0], n = p.v[1], k = p.v[2];
@@ -168,7 +170,7 @@ template <typename T, typename C, int wayA, int wayB> void product(GM_ADDR a, GM
         const int f = std::is_same_v<T, int4b_t> ? 4 : sizeof(T) == 1 ? 2 : 1, side = 16 * f;
         for (int i = 0; i < up(k, side) / side; ++i)
             LoadDataWithTranspose(b2[i * up(n, side) * c0], b1[i * side * c0],
-                                  LoadData2dTransposeParams(0, up(n, side) / side, up(k, ku) / side, f - 1, 0));
+                LoadData2dTransposeParams(0, up(n, side) / side, up(k, ku) / side, f - 1, 0));
         columns = up(n, side);
     }
     order();
@@ -229,12 +231,14 @@ def test_ways_into_l0(name: str, sizes: tuple[int, int, int]) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
-# --- LoadData 3D as a convolution -----------------------------------------------------------------------------
+# --- LoadData 3D as a convolution -------------------------------------------------------------------------
 
 CONVOLUTION = """
 extern "C" __global__ __aicore__ void conv(GM_ADDR image, GM_ADDR filters, GM_ADDR out, Numbers p) {
-    const int h = p.v[0], w = p.v[1], kh = p.v[2], kw = p.v[3], stride = p.v[4], dilation = p.v[5], pad = p.v[6];
-    const int oh = (h + 2 * pad - (kh - 1) * dilation - 1) / stride + 1, ow = (w + 2 * pad - (kw - 1) * dilation - 1) / stride + 1;
+    const int h = p.v[0], w = p.v[1], kh = p.v[2], kw = p.v[3];
+    const int stride = p.v[4], dilation = p.v[5], pad = p.v[6];
+    const int oh = (h + 2 * pad - (kh - 1) * dilation - 1) / stride + 1;
+    const int ow = (w + 2 * pad - (kw - 1) * dilation - 1) / stride + 1;
     const int m = oh * ow, k = 16 * kh * kw, rows = (m + 15) / 16 * 16;
     LocalTensor<half> a1(TPosition::A1, 0, 32768), b1(TPosition::B1, 65536, 32768);
     LocalTensor<half> a2(TPosition::A2, 0, 32768), b2(TPosition::B2, 0, 32768);
@@ -248,10 +252,12 @@ extern "C" __global__ __aicore__ void conv(GM_ADDR image, GM_ADDR filters, GM_AD
         SetLoadDataPaddingValue(half(2.0f));
         LoadData3DParamsV2Pro l; l.channelSize = 16;
         l.extConfig = uint64_t(m) << 16 | uint64_t(k);
-        l.filterConfig = uint64_t(dilation) << 40 | uint64_t(dilation) << 32 | uint64_t(kh) << 24 | uint64_t(kw) << 16 | uint64_t(stride) << 8 | uint64_t(stride);
+        l.filterConfig = uint64_t(dilation) << 40 | uint64_t(dilation) << 32 | uint64_t(kh) << 24;
+        l.filterConfig |= uint64_t(kw) << 16 | uint64_t(stride) << 8 | uint64_t(stride);
         LoadData(a2, a1, l);
     } else {
-        LoadData(a2, a1, LoadData3DParamsV2<half>(pads, h, w, 16, k, m, 0, 0, stride, stride, kw, kh, dilation, dilation, false, false, half(2.0f)));
+        LoadData(a2, a1, LoadData3DParamsV2<half>(pads, h, w, 16, k, m, 0, 0, stride, stride, kw, kh,
+                                                  dilation, dilation, false, false, half(2.0f)));
     }
     LoadData(b2, b1, LoadData2DParams(0, k / 16, 1, 0, 0, false, 0));
     order();
@@ -288,18 +294,19 @@ def test_convolution(shape: tuple[int, ...], pro: int) -> None:
     np.testing.assert_array_equal(out, expected.reshape(-1, 16))
 
 
-# --- Mmad -----------------------------------------------------------------------------------------------------
+# --- Mmad -------------------------------------------------------------------------------------------------
 
 MMAD = """
-// mode 0: plain, 1: bias tensor, 2: bias table by cmatrixSource, 3: added twice, 4: added twice without a barrier,
-// 5: added twice under the unit flag, 6: hf32 to zero, 7: hf32 to even
+// mode 0: plain, 1: bias tensor, 2: bias table by cmatrixSource, 3: added twice, 4: added twice without a
+// barrier, 5: added twice under the unit flag, 6: hf32 to zero, 7: hf32 to even
 template <typename T> void run_mmad(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR out, Numbers p) {
     const int m = p.v[0], n = p.v[1], k = p.v[2], mode = p.v[3];
     constexpr int c0 = 32 / sizeof(T);
     const int kb = (k + c0 - 1) / c0, rows = (m + 15) / 16 * 16, columns = (n + 15) / 16 * 16;
     LocalTensor<T> a1(TPosition::A1, 0, 32768), b1(TPosition::B1, 131072, 32768);
     LocalTensor<T> a2(TPosition::A2, 0, 16384), b2(TPosition::B2, 0, 16384);
-    LocalTensor<float> c1(TPosition::C1, 300 * 1024, 256), c2(TPosition::C2, 0, 256), c(TPosition::CO1, 0, 32768);
+    LocalTensor<float> c1(TPosition::C1, 300 * 1024, 256), c2(TPosition::C2, 0, 256);
+    LocalTensor<float> c(TPosition::CO1, 0, 32768);
     if (m == 1) DataCopy(a1, global<T>(a), Nd2NzParams(1, 1, k, 0, k, 1, 1, 0));
     else DataCopy(a1, global<T>(a), Nd2NzParams(1, m, k, 0, k, rows, 1, 0));
     DataCopy(b1, global<T>(b), Nd2NzParams(1, n, k, 0, k, columns, 1, 0));
@@ -330,8 +337,12 @@ template <typename T> void run_mmad(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR 
     if (mode == 5) fix.unitFlag = 3; else order();
     Fixpipe<float, float, CFG_ROW_MAJOR>(global<float>(out), c, fix);
 }
-extern "C" __global__ __aicore__ void mmad_half(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR out, Numbers p) { run_mmad<half>(a, b, bias, out, p); }
-extern "C" __global__ __aicore__ void mmad_float(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR out, Numbers p) { run_mmad<float>(a, b, bias, out, p); }
+extern "C" __global__ __aicore__ void mmad_half(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR out, Numbers p) {
+    run_mmad<half>(a, b, bias, out, p);
+}
+extern "C" __global__ __aicore__ void mmad_float(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR out, Numbers p) {
+    run_mmad<float>(a, b, bias, out, p);
+}
 """
 
 
@@ -400,7 +411,7 @@ def test_hf32(mode: int) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
-# --- Fixpipe --------------------------------------------------------------------------------------------------
+# --- Fixpipe ----------------------------------------------------------------------------------------------
 
 FIXPIPE = """
 // A product with the identity brings what is wanted into L0C: whole numbers of int8 or half.
@@ -423,7 +434,8 @@ template <typename T, typename C> LocalTensor<C> fill_l0c(GM_ADDR a, GM_ADDR eye
     return c;
 }
 // m, n, dstStride, relu, ndNum, srcNdStride, dstNdStride, split, vector, offset, registers, to L1
-template <typename T, typename C, typename D, int mode, bool nz> void fix(GM_ADDR a, GM_ADDR eye, GM_ADDR scales, GM_ADDR out, Numbers p) {
+template <typename T, typename C, typename D, int mode, bool nz>
+void fix(GM_ADDR a, GM_ADDR eye, GM_ADDR scales, GM_ADDR out, Numbers p) {
     const int m = p.v[0], rows = (m + 15) / 16 * 16;
     LocalTensor<C> c = fill_l0c<T, C>(a, eye, m);
     LocalTensor<uint64_t> table(TPosition::C1, 300 * 1024, 64), fb(TPosition::C2PIPE2GM, 0, 64);
@@ -441,7 +453,8 @@ template <typename T, typename C, typename D, int mode, bool nz> void fix(GM_ADD
         DataCopy(global<D>(out), c, d);
         return;
     }
-    FixpipeParamsV220 f(p.v[1], m, rows, p.v[2], p.v[3], quant, global<uint64_t>(scales).GetValue(0), p.v[4], p.v[5], p.v[6], 0, p.v[7]);
+    FixpipeParamsV220 f(p.v[1], m, rows, p.v[2], p.v[3], quant, global<uint64_t>(scales).GetValue(0), p.v[4],
+                        p.v[5], p.v[6], 0, p.v[7]);
     constexpr const FixpipeConfig& layout = nz ? CFG_NZ : CFG_ROW_MAJOR;
     if (p.v[11]) {
         LocalTensor<D> l1(TPosition::A1, 0, 32768 / sizeof(D));
@@ -483,8 +496,9 @@ def scale(factor: float, offset: int = 0, signed: bool = True, shift: int = 0) -
 
 
 def fixed(
-    name: str, dtype: Any, shape: tuple[int, ...], *, m: int = 30, n: int = 64, stride: int = 64, relu: int = 0,
-    nd: tuple[int, int, int] = (1, 0, 0), split: int = 0, scales: list[int] | None = None, registers: int = 0, l1: int = 0,
+    name: str, dtype: Any, shape: tuple[int, ...], *, m: int = 30, n: int = 64, stride: int = 64,
+    relu: int = 0, nd: tuple[int, int, int] = (1, 0, 0), split: int = 0, scales: list[int] | None = None,
+    registers: int = 0, l1: int = 0,
 ) -> tuple[Array, Array]:  # fmt: skip
     integers = name.startswith("int")
     rng = np.random.default_rng(8)
@@ -604,7 +618,7 @@ def test_a_row_stride_of_nothing() -> None:
         fixed("float_rows", np.float32, (30, 64), stride=0)
 
 
-# --- What no order or place allows ----------------------------------------------------------------------------
+# --- What no order or place allows ------------------------------------------------------------------------
 
 FINDINGS = """
 extern "C" __global__ __aicore__ void unaligned(GM_ADDR a) {

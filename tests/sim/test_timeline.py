@@ -61,6 +61,24 @@ def test_busy_shares_are_the_cost_s_utilisation() -> None:
     assert core.busy("V", (core.end, core.end + 1)) == 0.0
 
 
+def test_lines_are_ranked_by_the_time_they_take() -> None:
+    core = CoreWriter()
+    core.vector("Add", 10)
+    core.vector("Exp", 200)
+    core.copy("GmToUb", 1 << 30, 32768)
+    result = timeline(core)
+    lines = result.lines()
+    assert [(use.line, use.name, use.pipe, use.count) for use in lines] == [
+        (3, "DataCopy", "MTE2", 1),
+        (2, "Exp", "V", 1),
+        (1, "Add", "V", 1),
+    ]
+    spent = result.cores[0].stop - result.cores[0].start
+    assert sum(use.us for use in lines) == pytest.approx(float(spent.sum()))
+    assert result.lines(1) == lines[:1]
+    assert str(lines[1]).startswith("line 2     V     Exp")
+
+
 def test_a_picture_has_a_row_for_each_pipe_and_an_axis() -> None:
     picture = timeline(adding(4), adding(4, 1)).svg(cores=[1])
     shown = texts(picture)

@@ -1,5 +1,6 @@
 """Elementwise instructions against NumPy: every dtype, every form."""
 
+# ruff: noqa: E501 (kernels in C++)
 from __future__ import annotations
 
 import functools
@@ -7,7 +8,19 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from vector_kernels import BITS, COUNT, TYPES, Array, Form, Kernels, bits_of, each_form, operands, same, with_dtype
+from vector_kernels import (
+    BITS,
+    COUNT,
+    TYPES,
+    Array,
+    Form,
+    Kernels,
+    bits_of,
+    each_form,
+    operands,
+    same,
+    with_dtype,
+)
 
 ARITHMETIC = ("int16_t", "half", "int32_t", "float")
 FLOATS = ("half", "float")
@@ -98,8 +111,10 @@ def bodies() -> dict[str, str]:
         for t, to in (("half", "int8_t"), ("int16_t", "int8_t"), ("float", "half")):
             found[f"{name}_{t}"] = operands(t, t, to) + f"{name}(d, a, b, p.count);"
     for to in ("int8_t", "uint8_t"):
-        found[f"MulCast_{to}"] = operands("half", "half", to) + f"MulCast(d, a, b, p.count);"
-    found["many"] = operands("float", "float", "float") + "Add<float, false>(d, a, b, 1, 1, {});".replace("{}", "BinaryRepeatParams()")
+        found[f"MulCast_{to}"] = operands("half", "half", to) + "MulCast(d, a, b, p.count);"
+    found["many"] = operands("float", "float", "float") + "Add<float, false>(d, a, b, 1, 1, {});".replace(
+        "{}", "BinaryRepeatParams()"
+    )
     return found
 
 

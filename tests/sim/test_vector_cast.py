@@ -112,7 +112,11 @@ def to_integer(value: object, dtype: np.dtype, mode: str) -> int:
     return min(max(rounded(Fraction(number), mode), limits.min), limits.max)
 
 
-FORMATS = {"half": (10, -14, 15), "bfloat16_t": (7, -126, 127), "float": (23, -126, 127)}  # fraction, exponents
+FORMATS = {
+    "half": (10, -14, 15),
+    "bfloat16_t": (7, -126, 127),
+    "float": (23, -126, 127),
+}  # fraction, exponents
 
 
 def to_float(value: int | float, name: str, mode: str) -> float:
@@ -133,7 +137,11 @@ def to_float(value: int | float, name: str, mode: str) -> float:
     largest = (2 - Fraction(1, 2**fraction)) * Fraction(2) ** highest
     if abs(result) > largest:
         toward_zero = mode in ("TRUNC", "ODD") or mode == ("FLOOR" if exact > 0 else "CEIL")
-        return float(largest if exact > 0 else -largest) if toward_zero else float(np.copysign(np.inf, float(exact)))
+        return (
+            float(largest if exact > 0 else -largest)
+            if toward_zero
+            else float(np.copysign(np.inf, float(exact)))
+        )
     return float(np.copysign(float(result), float(exact)))
 
 
@@ -141,7 +149,8 @@ def expected(a: Array, src: str, dst: str, mode: str) -> Array:
     kind = np.dtype(TYPES[dst])
     if src == dst == "float":  # to a whole number
         return np.array(
-            [v if not np.isfinite(v) else np.copysign(rounded(Fraction(float(v)), mode), v) for v in a], np.float32
+            [v if not np.isfinite(v) else np.copysign(rounded(Fraction(float(v)), mode), v) for v in a],
+            np.float32,
         )
     if kind.kind in "iu":
         if a.dtype.kind in "iu":
@@ -211,7 +220,9 @@ def test_every_half(kernels: Kernels) -> None:
     """There and back is exact but for which NaN."""
     values = np.arange(65536, dtype=np.uint16).view(np.float16)
     for part in np.array_split(values, 8):
-        wide = kernels.run("Cast_half_float", part, part, np.zeros(part.size, np.float32), Form(COUNT, part.size))
+        wide = kernels.run(
+            "Cast_half_float", part, part, np.zeros(part.size, np.float32), Form(COUNT, part.size)
+        )
         same(wide, part.astype(np.float32))
         back = kernels.run("Cast_float_half", wide, wide, np.zeros_like(part), Form(COUNT, part.size))
         same(back, part, zeros=False)
@@ -258,7 +269,12 @@ def test_quantised_by_one_scale(kernels: Kernels, to: str, half: str) -> None:
     place = np.arange(count)
     wanted[place // 16, place % 16 + (0 if half == "true" else 16)] = np.clip(value, limits.min, limits.max)
     found = kernels.run(
-        f"scalar_{to}_{half}", a, a, np.zeros(1024, TYPES[to]), Form(COUNT, count, extra=offset), bits_of(scale, np.float32)
+        f"scalar_{to}_{half}",
+        a,
+        a,
+        np.zeros(1024, TYPES[to]),
+        Form(COUNT, count, extra=offset),
+        bits_of(scale, np.float32),
     )
     np.testing.assert_array_equal(found.reshape(32, 32), wanted)
 

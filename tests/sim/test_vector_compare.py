@@ -1,5 +1,6 @@
 """Compare and Select in every mode and form."""
 
+# ruff: noqa: E501 (kernels in C++)
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,7 +17,9 @@ COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "GE": np.greater_equal,
     "NE": np.not_equal,
 }
-BINARY = "{1, (uint8_t)p.src0_block, (uint8_t)p.src1_block, 8, (uint8_t)p.src0_repeat, (uint8_t)p.src1_repeat}"
+BINARY = (
+    "{1, (uint8_t)p.src0_block, (uint8_t)p.src1_block, 8, (uint8_t)p.src0_repeat, (uint8_t)p.src1_repeat}"
+)
 UNARY = "{1, (uint16_t)p.src0_block, 8, (uint8_t)p.src0_repeat}"
 SELECT = (
     "{(uint8_t)p.dst_block, (uint8_t)p.src0_block, (uint8_t)p.src1_block, "
@@ -95,7 +98,9 @@ def test_compare(kernels: Kernels, t: str, mode: str) -> None:
     for count in (per_repeat, 2 * per_repeat, 8 * per_repeat):
         wanted = np.full(256, 0xAA, np.uint8)
         wanted[: count // 8] = packed(COMPARISONS[mode](a[:count], b[:count]))
-        found = kernels.run(f"Compare_{t}", a, b, np.full(256, 0xAA, np.uint8), Form(COUNT, count, extra=extra))
+        found = kernels.run(
+            f"Compare_{t}", a, b, np.full(256, 0xAA, np.uint8), Form(COUNT, count, extra=extra)
+        )
         np.testing.assert_array_equal(found, wanted)
     # The mask plays no part; the results of repeats follow one another.
     form = Form(1, per_repeat, 3, blocks=(1, 2, 1), steps=(8, 16, 9), extra=extra)
@@ -113,7 +118,10 @@ def test_compare_scalar(kernels: Kernels, name: str, t: str, mode: str) -> None:
     a[::4] = s
     per_repeat = 256 // a.itemsize
     extra = list(COMPARISONS).index(mode)
-    for form in (Form(COUNT, 1024, extra=extra), Form(1, per_repeat, 2, blocks=(1, 2, 1), steps=(8, 16, 8), extra=extra)):
+    for form in (
+        Form(COUNT, 1024, extra=extra),
+        Form(1, per_repeat, 2, blocks=(1, 2, 1), steps=(8, 16, 8), extra=extra),
+    ):
         i = form.index(1, a.itemsize, per_repeat)
         wanted = np.zeros(128, np.uint8)
         wanted[: i.size // 8] = packed(COMPARISONS[mode](a[i], s))

@@ -1,10 +1,25 @@
 """Filling, broadcasting, gathering, copying and transposing."""
 
+# ruff: noqa: E501 (kernels in C++)
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from vector_kernels import BITS, COUNT, COUNTER, PREFIX, TYPES, Array, Form, Kernels, bits_of, each_form, operands, same, with_dtype
+from vector_kernels import (
+    BITS,
+    COUNT,
+    COUNTER,
+    PREFIX,
+    TYPES,
+    Array,
+    Form,
+    Kernels,
+    bits_of,
+    each_form,
+    operands,
+    same,
+    with_dtype,
+)
 
 WIDE = ("int16_t", "uint16_t", "half", "bfloat16_t", "int32_t", "uint32_t", "float")
 INDEXED = ("int16_t", "half", "int32_t", "float")
@@ -35,7 +50,9 @@ def bodies() -> dict[str, str]:
         found[f"Brcb_{t}"] = operands(t, t, t) + (
             "Brcb(d, a, (uint8_t)p.repeats, {(uint16_t)p.dst_block, (uint16_t)p.dst_repeat});"
         )
-        copy = "{(uint16_t)p.dst_block, (uint16_t)p.src0_block, (uint16_t)p.dst_repeat, (uint16_t)p.src0_repeat}"
+        copy = (
+            "{(uint16_t)p.dst_block, (uint16_t)p.src0_block, (uint16_t)p.dst_repeat, (uint16_t)p.src0_repeat}"
+        )
         found[f"Copy_{t}"] = operands(t, t, t) + (
             "uint64_t mask[2] = {p.mask[0], p.mask[1]};"
             f"if (p.form == 1) Copy(d, a, (uint64_t)p.count, (uint8_t)p.repeats, {copy});"
@@ -50,7 +67,9 @@ def bodies() -> dict[str, str]:
             f"else Gather(d, a, b, base, mask, (uint8_t)p.repeats, {gather});"
         )
         pattern = "uint16_t" if np.dtype(TYPES[t]).itemsize == 2 else "uint32_t"
-        params = "{(uint8_t)p.src0_block, (uint16_t)p.repeats, (uint16_t)p.src0_repeat, (uint8_t)p.src1_repeat}"
+        params = (
+            "{(uint8_t)p.src0_block, (uint16_t)p.repeats, (uint16_t)p.src0_repeat, (uint8_t)p.src1_repeat}"
+        )
         for name, taken in (("fixed", "(uint8_t)p.extra"), ("tensor", f"b.ReinterpretCast<{pattern}>()")):
             found[f"GatherMask_{name}_{t}"] = operands(t, "uint8_t", t) + (
                 f"uint64_t kept = 0; GatherMask(d, a, {taken}, p.form == 1, (uint32_t)p.count, {params}, kept);"
@@ -61,15 +80,21 @@ def bodies() -> dict[str, str]:
             "Gatherb(d, a, b, (uint8_t)p.repeats, {(uint8_t)p.dst_block, (uint16_t)p.dst_repeat});"
         )
     for t in INDEXED:
-        found[f"CreateVecIndex_{t}"] = operands(t, t, t) + masked("CreateVecIndex", f"d, scalar_of<{t}>(p)", fill, "")
+        found[f"CreateVecIndex_{t}"] = operands(t, t, t) + masked(
+            "CreateVecIndex", f"d, scalar_of<{t}>(p)", fill, ""
+        )
     for t in ("int16_t", "uint16_t", "half"):
-        found[f"Transpose_{t}"] = operands(t, t, t) + "Transpose(d, a); PipeBarrier<PIPE_V>(); if (p.extra) Transpose(d, d);"
+        found[f"Transpose_{t}"] = (
+            operands(t, t, t) + "Transpose(d, a); PipeBarrier<PIPE_V>(); if (p.extra) Transpose(d, d);"
+        )
     for t in IMAGES:
         found[f"image_{t}"] = operands(t, "uint16_t", t) + (
             "TransposeParamsExt how(b.GetValue(0), b.GetValue(1), b.GetValue(2), b.GetValue(3), (TransposeType)p.extra);"
             "auto tmp = tensors.at<uint8_t>(147456, 40960); Transpose(d, a, tmp, how);"
         )
-        found[f"blocks_{t}"] = operands(t, t, t) + f"""
+        found[f"blocks_{t}"] = (
+            operands(t, t, t)
+            + f"""
             const int block = 32 / sizeof({t});
             TransDataTo5HDParams how((bool)(p.extra & 1), (bool)(p.extra & 2), (uint8_t)p.repeats, (uint16_t)p.dst_repeat, (uint16_t)p.src0_repeat);
             if (p.form == 0) {{
@@ -91,6 +116,7 @@ def bodies() -> dict[str, str]:
                 }}
                 TransDataTo5HD<{t}>(to, from, how);
             }}"""
+        )
     return found
 
 
@@ -125,7 +151,9 @@ def test_create_vec_index(kernels: Kernels, t: str) -> None:
 
 
 @pytest.mark.parametrize("t", WIDE)
-@pytest.mark.parametrize(("repeats", "block", "step"), [(1, 1, 8), (4, 1, 8), (3, 2, 16), (3, 1, 9), (2, 3, 30)])
+@pytest.mark.parametrize(
+    ("repeats", "block", "step"), [(1, 1, 8), (4, 1, 8), (3, 2, 16), (3, 1, 9), (2, 3, 30)]
+)
 def test_brcb(kernels: Kernels, t: str, repeats: int, block: int, step: int) -> None:
     a, d = with_dtype(TYPES[t], 64, 1), with_dtype(TYPES[t], 1024, 2)
     per_block = 32 // a.itemsize
@@ -248,7 +276,13 @@ def test_images(kernels: Kernels, t: str, last: int) -> None:
     a = with_dtype(TYPES[t], n * c * h * w, 1)
     shape = (n, h, w, c) if last else (n, c, h, w)
     wanted = a.reshape(shape).transpose((0, 3, 1, 2) if last else (0, 2, 3, 1)).reshape(-1)
-    found = kernels.run(f"image_{t}", a, np.array([n, c, h, w] * 4, np.uint16), np.zeros_like(a), Form(extra=12 if last else 11))
+    found = kernels.run(
+        f"image_{t}",
+        a,
+        np.array([n, c, h, w] * 4, np.uint16),
+        np.zeros_like(a),
+        Form(extra=12 if last else 11),
+    )
     same(found, wanted)
 
 

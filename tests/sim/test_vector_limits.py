@@ -1,5 +1,6 @@
 """What the vector unit does not take: each limit broken once, and the finding that names it."""
 
+# ruff: noqa: E501 (kernels in C++)
 from __future__ import annotations
 
 import re
@@ -167,7 +168,9 @@ def test_a_limit_is_found(kernels: Kernels, name: str) -> None:
     assert re.search(limit.message, error.message), error.message
     assert error.line is not None
     lines = kernels.source.splitlines()
-    assert kernel(name) in lines[error.line - 5] + lines[error.line - 6] + lines[error.line - 7], error.message
+    assert kernel(name) in lines[error.line - 5] + lines[error.line - 6] + lines[error.line - 7], (
+        error.message
+    )
 
 
 @pytest.mark.parametrize("name", COMPILER)

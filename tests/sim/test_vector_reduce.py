@@ -1,5 +1,6 @@
 """Reductions of repeats, blocks, pairs and of everything, summed as the unit sums."""
 
+# ruff: noqa: E501 (kernels in C++)
 from __future__ import annotations
 
 import numpy as np
@@ -14,9 +15,7 @@ ORDERS = ("ORDER_VALUE_INDEX", "ORDER_INDEX_VALUE", "ORDER_ONLY_VALUE", "ORDER_O
 def forms_of(call: str, mask_first: bool, after: str = "") -> str:
     masked = "(int32_t)p.count, p.repeats" if mask_first else "p.repeats, (int32_t)p.count"
     bits = "mask, p.repeats" if mask_first else "p.repeats, mask"
-    return (
-        f"if (p.form == 1) {call}(d, a, {masked}, {STRIDES}{after}); else {call}(d, a, {bits}, {STRIDES}{after});"
-    )
+    return f"if (p.form == 1) {call}(d, a, {masked}, {STRIDES}{after}); else {call}(d, a, {bits}, {STRIDES}{after});"
 
 
 def bodies() -> dict[str, str]:
@@ -25,35 +24,51 @@ def bodies() -> dict[str, str]:
         start = operands(t, t, t) + "uint64_t mask[2] = {p.mask[0], p.mask[1]}; (void)mask;"
         scratch = f"auto tmp = tensors.at<{t}>(147456, 16384);"
         found[f"WholeReduceSum_{t}"] = start + forms_of("WholeReduceSum", True)
-        found[f"ReduceRepeatSum_{t}"] = start + forms_of(f"ReduceRepeat<ReduceType::SUM>", True)
+        found[f"ReduceRepeatSum_{t}"] = start + forms_of("ReduceRepeat<ReduceType::SUM>", True)
         found[f"RepeatReduceSum_{t}"] = start + (
-            f"RepeatReduceSum(d, a, p.repeats, p.count, 1, p.src0_block, p.dst_repeat, p.src0_repeat);"
+            "RepeatReduceSum(d, a, p.repeats, p.count, 1, p.src0_block, p.dst_repeat, p.src0_repeat);"
         )
         found[f"PairReduceSum_{t}"] = start + forms_of("PairReduceSum", False)
         found[f"ReducePairElem_{t}"] = start + forms_of("ReducePairElem<ReduceType::SUM>", True)
         for way in ("Sum", "Max", "Min"):
             found[f"BlockReduce{way}_{t}"] = start + forms_of(f"BlockReduce{way}", False)
-            found[f"ReduceDataBlock{way}_{t}"] = start + forms_of(f"ReduceDataBlock<ReduceType::{way.upper()}>", True)
+            found[f"ReduceDataBlock{way}_{t}"] = start + forms_of(
+                f"ReduceDataBlock<ReduceType::{way.upper()}>", True
+            )
         for way in ("Max", "Min"):
             order = ", (ReduceOrder)p.extra"
             found[f"WholeReduce{way}_{t}"] = start + forms_of(f"WholeReduce{way}", True, order)
-            found[f"ReduceRepeat{way}_{t}"] = start + forms_of(f"ReduceRepeat<ReduceType::{way.upper()}>", True, order)
-            found[f"Reduce{way}_{t}"] = start + scratch + (
-                f"if (p.form == 0) Reduce{way}(d, a, tmp, p.count, (bool)p.extra);"
-                f"else Reduce{way}(d, a, tmp, mask, p.repeats, p.src0_repeat, (bool)p.extra);"
+            found[f"ReduceRepeat{way}_{t}"] = start + forms_of(
+                f"ReduceRepeat<ReduceType::{way.upper()}>", True, order
+            )
+            found[f"Reduce{way}_{t}"] = (
+                start
+                + scratch
+                + (
+                    f"if (p.form == 0) Reduce{way}(d, a, tmp, p.count, (bool)p.extra);"
+                    f"else Reduce{way}(d, a, tmp, mask, p.repeats, p.src0_repeat, (bool)p.extra);"
+                )
             )
             found[f"last_{way}_{t}"] = start + (
                 f"WholeReduce{way}(b, a, p.count, p.repeats, 1, 1, 8); {t} value, index;"
                 "GetReduceMaxMinCount(value, index); PipeBarrier<PIPE_ALL>();"
                 "d.SetValue(0, value); d.SetValue(1, index);"
             )
-        found[f"ReduceSum_{t}"] = start + scratch + (
-            "if (p.form == 0) ReduceSum(d, a, tmp, p.count);"
-            "else if (p.form == 1) ReduceSum(d, a, tmp, (int32_t)p.count, p.repeats, p.src0_repeat);"
-            "else ReduceSum(d, a, tmp, mask, p.repeats, p.src0_repeat);"
+        found[f"ReduceSum_{t}"] = (
+            start
+            + scratch
+            + (
+                "if (p.form == 0) ReduceSum(d, a, tmp, p.count);"
+                "else if (p.form == 1) ReduceSum(d, a, tmp, (int32_t)p.count, p.repeats, p.src0_repeat);"
+                "else ReduceSum(d, a, tmp, mask, p.repeats, p.src0_repeat);"
+            )
         )
-        found[f"sum_register_{t}"] = start + scratch + (
-            f"ReduceSum(b, a, tmp, p.count); d.SetValue(0, GetReduceRepeatSumSpr<{t}>() + GetAccVal<{t}>());"
+        found[f"sum_register_{t}"] = (
+            start
+            + scratch
+            + (
+                f"ReduceSum(b, a, tmp, p.count); d.SetValue(0, GetReduceRepeatSumSpr<{t}>() + GetAccVal<{t}>());"
+            )
         )
     return found
 
@@ -148,7 +163,9 @@ def test_a_nan_is_the_extreme(kernels: Kernels, t: str, way: str) -> None:
     a = finite(t)
     a[[70, 90]] = np.nan
     lanes = 256 // a.itemsize
-    found = kernels.run(f"WholeReduce{way}_{t}", a, a, np.zeros(64, TYPES[t]), Form(1, lanes, 2, steps=(1, 8, 0)))
+    found = kernels.run(
+        f"WholeReduce{way}_{t}", a, a, np.zeros(64, TYPES[t]), Form(1, lanes, 2, steps=(1, 8, 0))
+    )
     repeat = 70 // lanes
     assert np.isnan(found[2 * repeat])
     assert found.view(np.uint16 if t == "half" else np.uint32)[2 * repeat + 1] == 70 % lanes
@@ -230,7 +247,10 @@ def test_extreme_of_everything(kernels: Kernels, t: str, way: str, index: int) -
     index_type = np.uint16 if t == "half" else np.uint32
     lanes = 256 // a.itemsize
     mask = (0xFFFF0000FFFF0000, 0x1 if lanes > 64 else 0)
-    for form in (*(Form(COUNT, n, extra=index) for n in (1, 64, 129, 1000, 8192)), Form(2, 0, 20, mask, steps=(1, 9, 0), extra=index)):
+    for form in (
+        *(Form(COUNT, n, extra=index) for n in (1, 64, 129, 1000, 8192)),
+        Form(2, 0, 20, mask, steps=(1, 9, 0), extra=index),
+    ):
         if form.form == COUNT:
             at = int(a[: form.count].argmax() if way == "Max" else a[: form.count].argmin())
             best = a[at]

@@ -4,6 +4,7 @@ A kernel loads three arrays into UB, `a`, `b` and `d`, runs its body on them and
 `a`, `b`, `d` (typed as it says), a scratch area `t` and the parameters `p`.
 """
 
+# ruff: noqa: E501 (kernels in C++)
 from __future__ import annotations
 
 import ctypes
@@ -127,7 +128,10 @@ class Form:
         per_block = 32 // itemsize
         block, step = self.blocks[operand], self.steps[operand]
         return np.array(
-            [r * step * per_block + lane // per_block * block * per_block + lane % per_block for r, lane in lanes],
+            [
+                r * step * per_block + lane // per_block * block * per_block + lane % per_block
+                for r, lane in lanes
+            ],
             dtype=np.int64,
         )
 
@@ -163,14 +167,18 @@ extern "C" __global__ __aicore__ void run_{name}(GM_ADDR x, GM_ADDR y, GM_ADDR z
         self.source = text
         self.module: Module = Simulator(chip.load("910B1"), None).compile(text, "vectors")
 
-    def run(self, name: str, a: Array, b: Array, d: Array, form: Form | None = None, scalar: int = 0) -> Array:
+    def run(
+        self, name: str, a: Array, b: Array, d: Array, form: Form | None = None, scalar: int = 0
+    ) -> Array:
         """`d` as the kernel leaves it."""
         x, y, z = padded(a), padded(b), padded(d)
         sizes = [ctypes.c_int32(each.size) for each in (x, y, z)]
         self.module.run(1, [x, y, z, *sizes, (form or Form()).parameters(scalar)], kernel=f"run_{name}")
         return z[: d.nbytes].view(d.dtype).reshape(d.shape)
 
-    def fails(self, name: str, a: Array, b: Array, d: Array, form: Form | None = None, scalar: int = 0) -> SimulationError:
+    def fails(
+        self, name: str, a: Array, b: Array, d: Array, form: Form | None = None, scalar: int = 0
+    ) -> SimulationError:
         """The finding of a kernel that has one."""
         try:
             self.run(name, a, b, d, form, scalar)

@@ -6,6 +6,7 @@
 #include "ascendc/cube_instructions.hpp"
 #include "ascendc/types.hpp"
 #include "cube_state.hpp"
+#include "saturation.hpp"
 
 namespace sim {
 
@@ -20,15 +21,21 @@ bool by_column(Quantization how) {
 bool fits(Quantization how, Dtype from, Dtype to) {
     bool byte = to == Dtype::I8 || to == Dtype::U8;
     switch (how) {
-        case Quantization::None: return from == to && (from == Dtype::F32 || from == Dtype::I32);
-        case Quantization::ToHalf: return from == Dtype::F32 && to == Dtype::F16;
-        case Quantization::ToBfloat: return from == Dtype::F32 && to == Dtype::BF16;
+        case Quantization::None:
+            return from == to && (from == Dtype::F32 || from == Dtype::I32);
+        case Quantization::ToHalf:
+            return from == Dtype::F32 && to == Dtype::F16;
+        case Quantization::ToBfloat:
+            return from == Dtype::F32 && to == Dtype::BF16;
         case Quantization::IntToHalf:
-        case Quantization::IntToHalfByColumn: return from == Dtype::I32 && to == Dtype::F16;
+        case Quantization::IntToHalfByColumn:
+            return from == Dtype::I32 && to == Dtype::F16;
         case Quantization::FloatToByte:
-        case Quantization::FloatToByteByColumn: return from == Dtype::F32 && byte;
+        case Quantization::FloatToByteByColumn:
+            return from == Dtype::F32 && byte;
         case Quantization::IntToByte:
-        case Quantization::IntToByteByColumn: return from == Dtype::I32 && byte;
+        case Quantization::IntToByteByColumn:
+            return from == Dtype::I32 && byte;
     }
     return false;
 }
@@ -57,7 +64,8 @@ float saturate(float value, float low, float high) {
 }
 
 // One value of 4 bytes at `from` to its destination type at `to`.
-void convert(uint8_t* to, const uint8_t* from, Dtype source, Quantization how, const Scale& scale, bool relu) {
+void convert(uint8_t* to, const uint8_t* from, Dtype source, Quantization how, const Scale& scale,
+             bool relu) {
     float value;
     int32_t integer;
     std::memcpy(&value, from, 4);
@@ -73,9 +81,11 @@ void convert(uint8_t* to, const uint8_t* from, Dtype source, Quantization how, c
         case Quantization::ToBfloat:
             if (relu && value < 0) value = 0.0F;
             half = how == Quantization::ToHalf ? float_to_half(value) : float_to_bfloat16(value);
+            if (saturates()) half = saturated(how == Quantization::ToHalf ? Dtype::F16 : Dtype::BF16, half);
             std::memcpy(to, &half, 2);
             return;
-        default: break;
+        default:
+            break;
     }
     if (source == Dtype::I32) {
         if (scale.shifts) integer = std::clamp(integer >> scale.shift, -32768, 32767);
@@ -84,16 +94,39 @@ void convert(uint8_t* to, const uint8_t* from, Dtype source, Quantization how, c
     value *= relu && value < 0 ? 0.0F : scale.factor;
     if (how == Quantization::IntToHalf || how == Quantization::IntToHalfByColumn) {
         half = float_to_half(value);
+        if (saturates()) half = saturated(Dtype::F16, half);
         std::memcpy(to, &half, 2);
         return;
     }
     float byte = saturate(value, -256.0F, 255.0F) + static_cast<float>(scale.offset);
-    *to = scale.is_signed ? uint8_t(int8_t(saturate(byte, -128.0F, 127.0F))) : uint8_t(saturate(byte, 0.0F, 255.0F));
+    *to = scale.is_signed ? uint8_t(int8_t(saturate(byte, -128.0F, 127.0F)))
+                          : uint8_t(saturate(byte, 0.0F, 255.0F));
+}
+
+// `count` values of a row, without a scale.
+void convert_row(uint8_t* to, const uint8_t* from, uint32_t count, Dtype source, Quantization how,
+                 bool relu) {
+    if (how == Quantization::None && !relu) {
+        std::memcpy(to, from, size_t(count) * 4);
+        return;
+    }
+    if (how == Quantization::None) {
+        for (uint32_t e = 0; e < count; ++e) convert(to + e * 4, from + e * 4, source, how, Scale(0), relu);
+        return;
+    }
+    for (uint32_t e = 0; e < count; ++e) {
+        float value;
+        std::memcpy(&value, from + e * 4, 4);
+        if (relu && value < 0) value = 0.0F;
+        const uint16_t bits = how == Quantization::ToHalf ? float_to_half(value) : float_to_bfloat16(value);
+        std::memcpy(to + e * 2, &bits, 2);
+    }
 }
 
 uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-// Byte offset of an element in NZ of the destination: blocks of `width` columns, the last may be half as wide.
+// Byte offset of an element in NZ of the destination: blocks of `width` columns, the last may be half as
+// wide.
 struct Nz {
     uint32_t size, width, columns, stride;
 
@@ -111,7 +144,8 @@ uint8_t* place(const Global& dst) { return dst.address; }
 uint8_t* place(const Local& dst) { return data(dst); }
 
 void check_destination(Instruction& fix, const Local& dst, const Out& how) {
-    fix.require(dst.space == Space::L1, "dst must be in GM or L1 (there is no way from L0C to UB on this chip)");
+    fix.require(dst.space == Space::L1,
+                "dst must be in GM or L1 (there is no way from L0C to UB on this chip)");
     fix.aligned(dst, 32, "dst");
     fix.require(!how.row_major, "the way from L0C to L1 keeps NZ: use CFG_NZ");
     fix.require(how.quantization != Quantization::None, "the way from L0C to L1 needs a quantPre");
@@ -125,10 +159,12 @@ void set_address(Work& work, const Global& dst) {
 }
 void set_address(Work& work, const Local&) { work.path = Path::L0cToL1; }
 
-void wrote(Instruction& fix, const Local& dst, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride) {
+void wrote(Instruction& fix, const Local& dst, int64_t offset, uint64_t bytes, uint32_t count,
+           int64_t stride) {
     fix.writes(dst, offset, bytes, count, stride);
 }
-void wrote(Instruction& fix, const Global& dst, int64_t offset, uint64_t bytes, uint32_t count, int64_t stride) {
+void wrote(Instruction& fix, const Global& dst, int64_t offset, uint64_t bytes, uint32_t count,
+           int64_t stride) {
     if (registers().atomic == Registers::Atomic::None) {
         fix.writes(dst, offset, bytes, count, stride);
     } else {
@@ -144,8 +180,9 @@ void combine(uint8_t* to, const uint8_t* value, Read read, Write write) {
     std::memcpy(&now, value, sizeof now);
     auto a = read(old), b = read(now);
     Registers::Atomic how = registers().atomic;
-    T result = write(how == Registers::Atomic::Add ? decltype(a)(a + b)
-                     : how == Registers::Atomic::Max ? std::max(a, b) : std::min(a, b));
+    T result = write(how == Registers::Atomic::Add   ? decltype(a)(a + b)
+                     : how == Registers::Atomic::Max ? std::max(a, b)
+                                                     : std::min(a, b));
     std::memcpy(to, &result, sizeof result);
 }
 
@@ -172,7 +209,8 @@ bool atomic_on(const Global&) { return registers().atomic != Registers::Atomic::
 bool atomic_on(const Local&) { return false; }
 
 template <typename Destination>
-void run(const char* name, const Destination& dst, const Local& src, const Local* scales, const Out& how, Where where) {
+void run(const char* name, const Destination& dst, const Local& src, const Local* scales, const Out& how,
+         Where where) {
     CubeState& state = cube_state();
     Instruction fix(Pipe::FIX, name, where);
     if (fix.skipped()) return;
@@ -180,8 +218,8 @@ void run(const char* name, const Destination& dst, const Local& src, const Local
     fix.aligned(src, 64, "src");
     fix.require(fits(how.quantization, src.dtype, dst.dtype),
                 "quantPre, the type in L0C and the type of dst do not go together");
-    fix.require(how.unit_flag == 0 || how.unit_flag == 2 || how.unit_flag == 3, "unitFlag must be 0, 2 or 3, not %u",
-                how.unit_flag);
+    fix.require(how.unit_flag == 0 || how.unit_flag == 2 || how.unit_flag == 3,
+                "unitFlag must be 0, 2 or 3, not %u", how.unit_flag);
     check_destination(fix, dst, how);
     uint32_t size = size_of(dst.dtype);
     if (!how.m || !how.n || !how.matrices) return;
@@ -189,16 +227,18 @@ void run(const char* name, const Destination& dst, const Local& src, const Local
     if (how.row_major) {
         fix.require(how.m <= 8192, "mSize must be at most 8192, not %u", how.m);
         fix.require(!how.split_channels, "isChannelSplit is for the layout NZ");
-        fix.require(how.src_matrix_stride <= 512, "srcNdStride must be at most 512, not %u", how.src_matrix_stride);
+        fix.require(how.src_matrix_stride <= 512, "srcNdStride must be at most 512, not %u",
+                    how.src_matrix_stride);
     } else {
         uint32_t multiple = how.split_channels ? 8 : 16;
-        fix.require(how.n % multiple == 0, "nSize must be a multiple of %u in the layout NZ, not %u", multiple, how.n);
+        fix.require(how.n % multiple == 0, "nSize must be a multiple of %u in the layout NZ, not %u",
+                    multiple, how.n);
         fix.require(!how.split_channels || (dst.dtype == Dtype::F32 && how.unit_flag == 0),
                     "isChannelSplit is for float, without unitFlag");
     }
     fix.require(how.dst_stride != 0, "dstStride must not be 0");
-    fix.require(how.src_stride >= how.m || how.n <= 16, "srcStride must be at least mSize (%u), not %u", how.m,
-                how.src_stride);
+    fix.require(how.src_stride >= how.m || how.n <= 16, "srcStride must be at least mSize (%u), not %u",
+                how.m, how.src_stride);
     uint32_t matrices = how.row_major ? how.matrices : 1, blocks = ceil_div(how.n, 16);
     int64_t block_step = int64_t(how.src_stride) * 64, matrix_step = int64_t(how.src_matrix_stride) * 1024;
     Nz nz{size, how.split_channels ? 8U : size == 1 ? 32U : 16U, how.n, how.dst_stride};
@@ -212,7 +252,8 @@ void run(const char* name, const Destination& dst, const Local& src, const Local
                   int64_t(how.dst_stride) * size);
         } else {
             for (uint32_t column = 0; column < how.n; column += nz.width)
-                wrote(fix, dst, int64_t(nz.block(column)), uint64_t(how.m) * nz.width_of(column) * size, 1, 0);
+                wrote(fix, dst, int64_t(nz.block(column)), uint64_t(how.m) * nz.width_of(column) * size, 1,
+                      0);
         }
     }
     if (scales) fix.reads(*scales, 0, uint64_t(how.n) * 8, 1, 0, "quantPre");
@@ -237,8 +278,10 @@ void run(const char* name, const Destination& dst, const Local& src, const Local
     flags([&](CubeState::UnitFlag& flag, uint32_t at) {
         if (!flag.set)
             fail(Kind::Deadlock, where,
-                 "[%s] src: Expected the unit flag of L0C byte %u to be set, given one that is clear: Fixpipe waits for ever. The "
-                 "last Mmad into it must have unitFlag 3.", name, at);
+                 "[%s] src: Expected the unit flag of L0C byte %u to be set, given one that is clear: "
+                 "Fixpipe waits for ever. The "
+                 "last Mmad into it must have unitFlag 3.",
+                 name, at);
         fix.after(Pipe::M, flag.mmad);
     });
     bool move = fix.issue();
@@ -248,6 +291,16 @@ void run(const char* name, const Destination& dst, const Local& src, const Local
     });
     if (!move) return;
     bool atomic = atomic_on(dst);
+    if (how.row_major && !atomic && uint8_t(how.quantization) <= uint8_t(Quantization::ToBfloat)) {
+        for (uint32_t i = 0; i < matrices; ++i)
+            for (uint32_t row = 0; row < how.m; ++row)
+                for (uint32_t block = 0; block < blocks; ++block)
+                    convert_row(place(dst) + uint64_t(i) * how.dst_matrix_stride * size +
+                                    (uint64_t(row) * how.dst_stride + block * 16) * size,
+                                data(src) + i * matrix_step + block * block_step + size_t(row) * 64,
+                                std::min(16U, how.n - block * 16), src.dtype, how.quantization, how.relu);
+        return;
+    }
     Scale scale(how.scalar);
     uint8_t value[4] = {};
     for (uint32_t i = 0; i < matrices; ++i)
@@ -288,7 +341,8 @@ void by_registers(const Destination& dst, const Local& src, Out how, Where where
     how.src_matrix_stride = state.src_matrix_stride;
     how.dst_matrix_stride = state.dst_matrix_stride;
     if (by_column(how.quantization) && !state.has_scales)
-        fail(Kind::Argument, where, "DataCopy: SetFixPipeConfig has not said where the scales of the columns are");
+        fail(Kind::Argument, where,
+             "DataCopy: SetFixPipeConfig has not said where the scales of the columns are");
     run("DataCopy", dst, src, by_column(how.quantization) ? &state.scales : nullptr, how, where);
 }
 
@@ -300,8 +354,12 @@ void fixpipe(const Global& dst, const Local& src, const Local* scales, const Out
 void fixpipe(const Local& dst, const Local& src, const Local* scales, const Out& how, Where where) {
     with_scales(dst, src, scales, how, where);
 }
-void copy_from_l0c(const Global& dst, const Local& src, Out how, Where where) { by_registers(dst, src, how, where); }
-void copy_from_l0c(const Local& dst, const Local& src, Out how, Where where) { by_registers(dst, src, how, where); }
+void copy_from_l0c(const Global& dst, const Local& src, Out how, Where where) {
+    by_registers(dst, src, how, where);
+}
+void copy_from_l0c(const Local& dst, const Local& src, Out how, Where where) {
+    by_registers(dst, src, how, where);
+}
 
 void set_fixpipe_scales(const Local& scales, bool clear_unit_flags, Where where) {
     CubeState& state = cube_state();

@@ -46,6 +46,13 @@ void transpose_square(uint8_t* to, const uint8_t* from, uint32_t side) {
         for (uint32_t j = 0; j < side; ++j) out[j * side + i] = in[i * side + j];
 }
 
+// A block of 32 bytes down a column of a fractal.
+template <typename T>
+void scatter(uint8_t* to, const uint8_t* line) {
+    for (uint32_t e = 0; e < kBlock / sizeof(T); ++e)
+        std::memcpy(to + e * kBlock, line + e * sizeof(T), sizeof(T));
+}
+
 }  // namespace
 
 void nd_to_nz(const Local& dst, const Global& src, const NdToNz& how, Where where) {
@@ -138,7 +145,9 @@ void load_2d(const Local& dst, const Global& src, const Load2d& how, Where where
     int64_t step = int64_t(how.src_stride) * kFractal * (how.descending ? -1 : 1);
     load.reads(src, int64_t(how.start) * kFractal, kFractal, how.repeats, step);
     load.writes(dst, 0, kFractal, how.repeats, int64_t(how.dst_gap + 1) * kFractal);
-    Path path = dst.space == Space::L1 ? Path::GmToL1 : dst.space == Space::L0A ? Path::GmToL0a : Path::GmToL0b;
+    Path path = dst.space == Space::L1    ? Path::GmToL1
+                : dst.space == Space::L0A ? Path::GmToL0a
+                                          : Path::GmToL0b;
     Work work = Work::transfer(path, how.repeats, kFractal);
     work.dtype = uint8_t(src.dtype);
     work.l2 = src.l2;
@@ -161,7 +170,8 @@ void load_2d_transposed(const Local& dst, const Local& src, const Load2dTranspos
     uint32_t fractals = src.dtype == Dtype::I4 ? 4 : size_of(src.dtype) == 2 ? 1 : 2;
     int64_t step = int64_t(how.src_stride) * fractals * kFractal * (how.descending ? -1 : 1);
     int64_t start = int64_t(how.start) * fractals * kFractal;
-    int64_t dst_step = int64_t(how.dst_gap + 1) * kFractal, within = int64_t(how.dst_fractal_gap + 1) * kFractal;
+    int64_t dst_step = int64_t(how.dst_gap + 1) * kFractal,
+            within = int64_t(how.dst_fractal_gap + 1) * kFractal;
     load.reads_any(src, start, uint64_t(fractals) * kFractal, how.repeats, step);
     for (uint32_t j = 0; j < fractals; ++j) load.writes(dst, j * within, kFractal, how.repeats, dst_step);
     Work work = Work::transfer(path_to(dst.space), how.repeats * fractals, kFractal);
@@ -203,14 +213,16 @@ void set_load_3d_repeat(uint32_t stride, uint32_t times, uint32_t mode) {
 
 namespace {
 
-// The matrix that LoadData 3D unfolds: a row for each position of the filter, a column for each channel of each
-// of the filter's points, channels in blocks of C0.
+// The matrix that LoadData 3D unfolds: a row for each position of the filter, a column for each channel of
+// each of the filter's points, channels in blocks of C0.
 class Unfolded {
   public:
-    Unfolded(const Load3d& how, const FeatureMap& map, Dtype dtype) : how_(how), map_(map), size_(size_of(dtype)) {
+    Unfolded(const Load3d& how, const FeatureMap& map, Dtype dtype)
+        : how_(how), map_(map), size_(size_of(dtype)) {
         c0_ = kBlock / size_;
         points_ = how.filter_w * how.filter_h;
-        int64_t inner_w = int64_t(map.width) + map.pad[0] + map.pad[1] - int64_t(how.filter_w - 1) * how.dilation_w - 1;
+        int64_t inner_w =
+            int64_t(map.width) + map.pad[0] + map.pad[1] - int64_t(how.filter_w - 1) * how.dilation_w - 1;
         int64_t inner_h =
             int64_t(map.height) + map.pad[2] + map.pad[3] - int64_t(how.filter_h - 1) * how.dilation_h - 1;
         out_w_ = inner_w < 0 ? 0 : inner_w / how.stride_w + 1;
@@ -222,12 +234,14 @@ class Unfolded {
         return points_ == 1 && how_.stride_w == 1 && how_.stride_h == 1 && !map_.pad[0] && !map_.pad[1] &&
                !map_.pad[2] && !map_.pad[3];
     }
-    // Byte offset in L1 of 32 bytes of the matrix: `row`, columns block·C0 …; -1 where the filter hangs over the
-    // border.
+    // Byte offset in L1 of 32 bytes of the matrix: `row`, columns block·C0 …; -1 where the filter hangs over
+    // the border.
     int64_t offset(int64_t row, uint32_t block) const {
         uint32_t point = block % points_, channel_block = block / points_;
-        int64_t h = row / out_w_ * how_.stride_h + int64_t(point / how_.filter_w) * how_.dilation_h - map_.pad[2];
-        int64_t w = row % out_w_ * how_.stride_w + int64_t(point % how_.filter_w) * how_.dilation_w - map_.pad[0];
+        int64_t h =
+            row / out_w_ * how_.stride_h + int64_t(point / how_.filter_w) * how_.dilation_h - map_.pad[2];
+        int64_t w =
+            row % out_w_ * how_.stride_w + int64_t(point % how_.filter_w) * how_.dilation_w - map_.pad[0];
         if (h < 0 || w < 0 || h >= map_.height || w >= map_.width) return -1;
         return ((int64_t(channel_block) * map_.height + h) * map_.width + w) * kBlock;
     }
@@ -255,26 +269,29 @@ void load_3d(const Local& target, const Local& src, const Load3d& how, const Fea
     load.takes(size <= 4, src.dtype, "src");
     load.takes(!right || size == 2 || size == 4, src.dtype, "dst in B2");
     load.require(!how.transpose || right || size >= 2, "enTranspose takes types of 16 and 32 bits");
-    load.require(map.height <= 32767 && map.width <= 32767, "l1H and l1W must be at most 32767, not %u and %u",
-                 map.height, map.width);
+    load.require(map.height <= 32767 && map.width <= 32767,
+                 "l1H and l1W must be at most 32767, not %u and %u", map.height, map.width);
     load.require(how.stride_w <= 63 && how.stride_h <= 63, "strideW and strideH must be at most 63");
     if (!map.height || !map.width || !how.channels || !how.k_extension || !how.m_extension || !how.filter_w ||
         !how.filter_h)
         return;
-    load.require(how.channels % c0 == 0,
-                 "channelSize must be a multiple of %u here (smaller groups of channels are not simulated), not %u",
-                 c0, how.channels);
+    load.require(
+        how.channels % c0 == 0,
+        "channelSize must be a multiple of %u here (smaller groups of channels are not simulated), not %u",
+        c0, how.channels);
     load.require(how.k_start % c0 == 0, "kStartPt must be a multiple of %u, not %u", c0, how.k_start);
     load.require(state.repeat_times == 1, "SetLoadDataRepeat with repeatTime %u is not simulated",
                  state.repeat_times);
     Unfolded matrix(how, map, src.dtype);
     uint32_t columns = how.filter_w * how.filter_h * how.channels;
-    load.require(how.k_start + how.k_extension <= (columns + c0 - 1) / c0 * c0,
-                 "columns %u … %u of %u are asked for: kStartPt + kExtension must not pass channelSize · filter", how.k_start,
-                 how.k_start + how.k_extension, columns);
+    load.require(
+        how.k_start + how.k_extension <= (columns + c0 - 1) / c0 * c0,
+        "columns %u … %u of %u are asked for: kStartPt + kExtension must not pass channelSize · filter",
+        how.k_start, how.k_start + how.k_extension, columns);
     int64_t last = int64_t(how.m_start) + how.m_extension;
     load.require(last <= (matrix.rows() + 15) / 16 * 16,
-                 "rows %u … %lld of %lld are asked for: mStartPt + mExtension must not pass the positions of the filter",
+                 "rows %u … %lld of %lld are asked for: mStartPt + mExtension must not pass the positions of "
+                 "the filter",
                  how.m_start, static_cast<long long>(last), static_cast<long long>(matrix.rows()));
     uint32_t k_blocks = (how.k_extension + c0 - 1) / c0, first_block = how.k_start / c0;
     uint32_t m_blocks = (how.m_extension + 15) / 16;
@@ -288,13 +305,13 @@ void load_3d(const Local& target, const Local& src, const Load3d& how, const Fea
         for (uint32_t i = 0; i < m_blocks; ++i) {
             uint64_t bytes = std::min<uint64_t>(16, rows - i * 16) * kBlock;
             load.copies(dst, int64_t(i) * k_blocks * kFractal, kFractal, src,
-                        int64_t(first_block) * block_bytes + int64_t(how.m_start + i * 16) * kBlock, block_bytes, bytes,
-                        k_blocks);
+                        int64_t(first_block) * block_bytes + int64_t(how.m_start + i * 16) * kBlock,
+                        block_bytes, bytes, k_blocks);
         }
     } else {
         if (contiguous) {
-            load.reads_any(src, int64_t(first_block) * block_bytes + int64_t(how.m_start) * kBlock, rows * kBlock, k_blocks,
-                            block_bytes);
+            load.reads_any(src, int64_t(first_block) * block_bytes + int64_t(how.m_start) * kBlock,
+                           rows * kBlock, k_blocks, block_bytes);
         } else {
             for (uint32_t j = 0; j < k_blocks; ++j)
                 for (int64_t row = how.m_start; row < int64_t(how.m_start + rows); ++row) {
@@ -320,12 +337,14 @@ void load_3d(const Local& target, const Local& src, const Load3d& how, const Fea
                 continue;
             }
             // Row i of the matrix is column i of what is written; its element e is row j·C0 + e there.
-            uint32_t column_block = uint32_t(i) / c0, within = uint32_t(i) % c0;
-            for (uint32_t e = 0; e < c0; ++e) {
-                uint32_t row = j * c0 + e;
-                uint64_t fractal = right ? uint64_t(column_block) * out_rows + row / 16
-                                         : uint64_t(row / 16) * out_columns + column_block;
-                std::memcpy(data(dst) + fractal * kFractal + row % 16 * kBlock + within * size, line + e * size, size);
+            uint32_t column_block = uint32_t(i) / c0, first = j * c0;
+            uint64_t fractal = right ? uint64_t(column_block) * out_rows + first / 16
+                                     : uint64_t(first / 16) * out_columns + column_block;
+            uint8_t* to = data(dst) + fractal * kFractal + first % 16 * kBlock + uint32_t(i) % c0 * size;
+            if (size == 2) {
+                scatter<uint16_t>(to, line);
+            } else {
+                scatter<uint32_t>(to, line);
             }
         }
     }
@@ -339,8 +358,8 @@ void fill(const Local& dst, const Filling& how, Where where) {
     uint32_t block = l1 ? kBlock : kFractal, size = size_of(dst.dtype);
     fill.aligned(dst, block, "dst");
     fill.require(how.repeats <= 32767 && how.blocks <= 32767 && how.gap <= 32767,
-                 "repeatTimes, blockNum and dstGap must be at most 32767, not %u, %u and %u", how.repeats, how.blocks,
-                 how.gap);
+                 "repeatTimes, blockNum and dstGap must be at most 32767, not %u, %u and %u", how.repeats,
+                 how.blocks, how.gap);
     if (how.repeats == 0 || how.blocks == 0) return;
     fill.writes(dst, 0, uint64_t(how.blocks) * block, how.repeats, int64_t(how.blocks + how.gap) * block);
     fill.work(Work::transfer(l1 ? Path::GmToL1 : path_to(dst.space), how.repeats, how.blocks * block));
@@ -351,8 +370,8 @@ void fill(const Local& dst, const Filling& how, Where where) {
     }
 }
 
-void copy_l1_to_bias_table(const Local& dst, const Local& src, uint32_t count, uint32_t length, uint32_t src_gap,
-                           uint32_t dst_gap, Where where) {
+void copy_l1_to_bias_table(const Local& dst, const Local& src, uint32_t count, uint32_t length,
+                           uint32_t src_gap, uint32_t dst_gap, Where where) {
     Instruction copy(Pipe::MTE1, "DataCopy", where);
     copy.lives_in(dst, Space::BT, "dst");
     copy.lives_in(src, Space::L1, "src");
@@ -385,8 +404,8 @@ void copy_l1_to_bias_table(const Local& dst, const Local& src, uint32_t count, u
     }
 }
 
-void copy_l1_to_fixpipe_buffer(const Local& dst, const Local& src, uint32_t count, uint32_t length, uint32_t src_gap,
-                               uint32_t dst_gap, Where where) {
+void copy_l1_to_fixpipe_buffer(const Local& dst, const Local& src, uint32_t count, uint32_t length,
+                               uint32_t src_gap, uint32_t dst_gap, Where where) {
     Instruction copy(Pipe::FIX, "DataCopy", where);
     copy.lives_in(dst, Space::FB, "dst");
     copy.lives_in(src, Space::L1, "src");
@@ -401,7 +420,8 @@ void copy_l1_to_fixpipe_buffer(const Local& dst, const Local& src, uint32_t coun
     copy.writes(dst, 0, bytes, count, to_step);
     copy.work(Work::transfer(Path::L1ToFb, count, bytes));
     if (!copy.issue()) return;
-    for (uint32_t i = 0; i < count; ++i) std::memcpy(data(dst) + i * to_step, data(src) + i * from_step, bytes);
+    for (uint32_t i = 0; i < count; ++i)
+        std::memcpy(data(dst) + i * to_step, data(src) + i * from_step, bytes);
 }
 
 }  // namespace sim

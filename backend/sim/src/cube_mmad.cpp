@@ -1,5 +1,5 @@
-// Mmad. float16 and bfloat16 products are exact in float32; sums are float32, in the order of k, rounded after
-// each addition. Products of float32 are rounded too, as a separate multiplication would.
+// Mmad. float16 and bfloat16 products are exact in float32; sums are float32, in the order of k, rounded
+// after each addition. Products of float32 are rounded too, as a separate multiplication would.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -7,6 +7,7 @@
 #include "ascendc/cube_instructions.hpp"
 #include "ascendc/types.hpp"
 #include "cube_state.hpp"
+#include "saturation.hpp"
 
 // The loop is compiled for wider vectors too; which one runs does not change a bit of the result.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -28,8 +29,8 @@ using Ints = int32_t __attribute__((vector_size(64)));
 
 // c[block][row][16] += a[row][k] · b[block][k][16]; `rows_c` rows in a block of c.
 template <typename Vector, typename Scalar>
-__attribute__((always_inline)) inline void multiply(Scalar* c, const Scalar* a, const Scalar* b, uint32_t m, uint32_t k,
-                                                    uint32_t blocks, uint32_t rows_c) {
+__attribute__((always_inline)) inline void multiply(Scalar* c, const Scalar* a, const Scalar* b, uint32_t m,
+                                                    uint32_t k, uint32_t blocks, uint32_t rows_c) {
     for (uint32_t block = 0; block < blocks; ++block) {
         const Scalar* columns = b + size_t(block) * k * 16;
         Scalar* out = c + size_t(block) * rows_c * 16;
@@ -100,14 +101,15 @@ struct Widen {
     }
     void operator()(const uint8_t* from, uint32_t count, int32_t* to) const {
         for (uint32_t i = 0; i < count; ++i)
-            to[i] = dtype == Dtype::I4 ? int8_t(uint8_t(from[i / 2] << (i % 2 ? 0 : 4))) >> 4 : int8_t(from[i]);
+            to[i] =
+                dtype == Dtype::I4 ? int8_t(uint8_t(from[i / 2] << (i % 2 ? 0 : 4))) >> 4 : int8_t(from[i]);
     }
 };
 
 template <typename Scalar>
 void run(const Local& c, const Local& a, const Local& b, const Scalar* bias, const Multiply& how, uint32_t c0,
-         uint32_t k_blocks, const Widen& widen, void (*loop)(Scalar*, const Scalar*, const Scalar*, uint32_t, uint32_t,
-                                                             uint32_t, uint32_t)) {
+         uint32_t k_blocks, const Widen& widen,
+         void (*loop)(Scalar*, const Scalar*, const Scalar*, uint32_t, uint32_t, uint32_t, uint32_t)) {
     static thread_local std::vector<Scalar> left, right;
     uint32_t n_blocks = ceil_div(how.n, 16), rows_c = ceil_div(how.m, 16) * 16, block_bytes = 32;
     uint32_t used_blocks = ceil_div(how.k, c0);
@@ -115,8 +117,9 @@ void run(const Local& c, const Local& a, const Local& b, const Scalar* bias, con
     right.resize(size_t(n_blocks) * how.k * 16);
     for (uint32_t row = 0; row < how.m; ++row)
         for (uint32_t j = 0; j < used_blocks; ++j) {
-            const uint8_t* from = how.m == 1 ? data(a) + j * block_bytes
-                                             : data(a) + (size_t(row / 16) * k_blocks + j) * kFractal + row % 16 * 32;
+            const uint8_t* from =
+                how.m == 1 ? data(a) + j * block_bytes
+                           : data(a) + (size_t(row / 16) * k_blocks + j) * kFractal + row % 16 * 32;
             widen(from, std::min(c0, how.k - j * c0), left.data() + size_t(row) * how.k + j * c0);
         }
     Scalar line[64];
@@ -156,19 +159,21 @@ void mmad(const Local& result, const Local& left, const Local& right, const Loca
     mmad.aligned(a, kFractal, "fm");
     mmad.aligned(b, kFractal, "filter");
     bool integers = a.dtype == Dtype::I8 || a.dtype == Dtype::I4;
-    mmad.takes(integers || a.dtype == Dtype::F16 || a.dtype == Dtype::BF16 || a.dtype == Dtype::F32, a.dtype, "fm");
+    mmad.takes(integers || a.dtype == Dtype::F16 || a.dtype == Dtype::BF16 || a.dtype == Dtype::F32, a.dtype,
+               "fm");
     mmad.takes(b.dtype == a.dtype, b.dtype, "filter");
     mmad.takes(c.dtype == (integers ? Dtype::I32 : Dtype::F32), c.dtype, "dst");
-    mmad.require(how.m <= 4095 && how.n <= 4095 && how.k <= 4095, "m, n and k must be at most 4095, not %u, %u and %u",
-                 how.m, how.n, how.k);
-    mmad.require(how.unit_flag == 0 || how.unit_flag == 2 || how.unit_flag == 3, "unitFlag must be 0, 2 or 3, not %u",
-                 how.unit_flag);
+    mmad.require(how.m <= 4095 && how.n <= 4095 && how.k <= 4095,
+                 "m, n and k must be at most 4095, not %u, %u and %u", how.m, how.n, how.k);
+    mmad.require(how.unit_flag == 0 || how.unit_flag == 2 || how.unit_flag == 3,
+                 "unitFlag must be 0, 2 or 3, not %u", how.unit_flag);
     mmad.require(!how.k_aligned || a.dtype == Dtype::F32, "kDirectionAlign is for float");
     if (!how.m || !how.n || !how.k) return;
     uint32_t size = size_of(a.dtype), c0 = a.dtype == Dtype::I4 ? 64 : 32 / size;
     uint32_t m_blocks = ceil_div(how.m, 16), n_blocks = ceil_div(how.n, 16), used = ceil_div(how.k, c0);
     uint32_t k_blocks = how.k_aligned ? ceil_div(how.k, 16) * 2 : used;
-    uint32_t tail = how.k % c0 ? (how.k % c0) * 32 / c0 + (how.k % c0 * 32 % c0 ? 1 : 0) : 0;  // bytes in the last block
+    uint32_t tail =
+        how.k % c0 ? (how.k % c0) * 32 / c0 + (how.k % c0 * 32 % c0 ? 1 : 0) : 0;  // bytes in the last block
     uint32_t whole = tail ? used - 1 : used;
     // What is read are the elements that count; what lies between them in the fractals need not be written.
     if (how.m == 1) {
@@ -203,9 +208,12 @@ void mmad(const Local& result, const Local& left, const Local& right, const Loca
         mmad.updates(c, 0, column, n_blocks, step);
         if ((how.m / 16) * (how.n / 16) < 10 && !how.unit_flag && !mmad.settled(c, 0, column, n_blocks, step))
             fail(Kind::Race, where,
-                 "[Mmad] dst: Expected PipeBarrier<PIPE_M>() before a Mmad that adds to the result of an earlier one where "
-                 "(m / 16) * (n / 16) < 10 without unitFlag, given m %u and n %u and none: the earlier result may not be "
-                 "complete.", how.m, how.n);
+                 "[Mmad] dst: Expected PipeBarrier<PIPE_M>() before a Mmad that adds to the result of an "
+                 "earlier one where "
+                 "(m / 16) * (n / 16) < 10 without unitFlag, given m %u and n %u and none: the earlier "
+                 "result may not be "
+                 "complete.",
+                 how.m, how.n);
     } else {
         mmad.writes(c, 0, column, n_blocks, step);
     }
@@ -217,8 +225,10 @@ void mmad(const Local& result, const Local& left, const Local& right, const Loca
         state.flags(c.offset, area, [&](CubeState::UnitFlag& flag, uint32_t at) {
             if (flag.set)
                 fail(Kind::Deadlock, where,
-                     "[Mmad] dst: Expected the unit flag of L0C byte %u to be clear, given one that is set: Mmad waits for ever. "
-                     "No Fixpipe with unitFlag 3 has read what an earlier Mmad left there.", at);
+                     "[Mmad] dst: Expected the unit flag of L0C byte %u to be clear, given one that is set: "
+                     "Mmad waits for ever. "
+                     "No Fixpipe with unitFlag 3 has read what an earlier Mmad left there.",
+                     at);
             mmad.after(Pipe::FIX, flag.fixpipe);
         });
     bool move = mmad.issue();
@@ -230,11 +240,16 @@ void mmad(const Local& result, const Local& left, const Local& right, const Loca
     if (!move) return;
     Widen widen{a.dtype, state.hf32, state.hf32_to_even};
     if (integers) {
-        run<int32_t>(c, a, b, initial ? reinterpret_cast<const int32_t*>(data(*initial)) : nullptr, how, c0, k_blocks,
-                     widen, multiply_ints);
+        run<int32_t>(c, a, b, initial ? reinterpret_cast<const int32_t*>(data(*initial)) : nullptr, how, c0,
+                     k_blocks, widen, multiply_ints);
     } else {
-        run<float>(c, a, b, initial ? reinterpret_cast<const float*>(data(*initial)) : nullptr, how, c0, k_blocks, widen,
-                   multiply_floats);
+        run<float>(c, a, b, initial ? reinterpret_cast<const float*>(data(*initial)) : nullptr, how, c0,
+                   k_blocks, widen, multiply_floats);
+        if (!saturates()) return;
+        auto* results = reinterpret_cast<float*>(data(c));
+        for (uint32_t block = 0; block < n_blocks; ++block)
+            for (uint32_t e = 0; e < uint32_t(how.m) * 16; ++e)
+                saturate_float(results[size_t(block) * m_blocks * 256 + e]);
     }
 }
 

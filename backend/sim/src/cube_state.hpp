@@ -35,8 +35,8 @@ struct CubeState {
 // Of the core that runs.
 CubeState& cube_state();
 
-// A tensor at an address of the kernel's own choice, with all that follows it in its memory: what is padded to whole
-// fractals may hang over the size that the kernel gave. Buffers end where they end.
+// A tensor at an address of the kernel's own choice, with all that follows it in its memory: what is padded
+// to whole fractals may hang over the size that the kernel gave. Buffers end where they end.
 Local overhanging(const Local& tensor);
 
 }  // namespace sim

@@ -88,15 +88,6 @@ void pipe_barrier(Pipe pipe, Where where) {
         return;  // nothing of that pipe to wait for
     }
     core.record(Event::PipeBarrier, pipe, pipe, 0, "PipeBarrier", where, {});
-    if (pipe != Pipe::ALL)
-        core.barrier_at[static_cast<size_t>(pipe)] = core.count[static_cast<size_t>(pipe)];
-    else
-        core.barrier_at = core.count;
-}
-
-bool barrier_since_last(Pipe pipe) {
-    const auto p = static_cast<size_t>(pipe);
-    return current->barrier_at[p] == current->count[p];
 }
 
 int32_t free_event(Pipe from, Pipe to, bool take, Where where) {
@@ -142,9 +133,18 @@ void merge(std::vector<uint32_t>& into, const std::vector<uint32_t>& from) {
     for (size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
 }
 
-void seen(Core& core, const Token& token) {
+// What comes after a wait on `pipe`. Of its own work a core knows again what its own signal covered.
+void seen(Core& core, const Token& token, Pipe pipe) {
     merge(core.know, token.know);
     core.waits.push_back(core.know);
+    const uint32_t own = token.know[static_cast<size_t>(core.index)];
+    if (own == 0) return;
+    const auto& covered = core.segments[own - 1];
+    if (pipe == Pipe::S || pipe == Pipe::ALL) {
+        for (auto& known : core.known) join(known, covered);
+    } else {
+        join(core.known[static_cast<size_t>(pipe)], covered);
+    }
 }
 
 int32_t index_of(const Launch& launch, CoreKind kind, int32_t block, int32_t sub_block) {
@@ -242,7 +242,7 @@ void core_wait(uint8_t, Pipe pipe, uint16_t id, Where where) {
     const Token token = counter.front();
     counter.pop_front();
     lock.unlock();
-    seen(core, token);
+    seen(core, token, pipe);
     core.record(Event::CoreWait, pipe, pipe, id, "CrossCoreWaitFlag", where, {});
 }
 
@@ -284,7 +284,7 @@ void meet(bool vector_only, int32_t used, Where where) {
     }
     const Token result{barrier.result};
     lock.unlock();
-    seen(core, result);
+    seen(core, result, Pipe::ALL);
     Work work;
     work.m = all ? 1 : 0;
     core.record(Event::SyncAll, Pipe::ALL, Pipe::ALL, 0, "SyncAll", where, work);
@@ -338,7 +338,7 @@ void block_wait(const Global& memory, int64_t block, int32_t id, Where where) {
     const Token token = flag.front();
     flag.pop_front();
     lock.unlock();
-    seen(core, token);
+    seen(core, token, Pipe::ALL);
     core.record(Event::CoreWait, Pipe::ALL, Pipe::ALL, id, "IBWait", where, {});
 }
 

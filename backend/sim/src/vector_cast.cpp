@@ -1,6 +1,7 @@
 #include <cinttypes>
 
 #include "narrow.hpp"
+#include "saturation.hpp"
 #include "vector_access.hpp"
 #include "vector_loops.hpp"
 #include "vector_rounding.hpp"
@@ -290,6 +291,7 @@ void cast(const Call& call, const Local& dst, const Local& src, Round mode, Stri
     const CastLoop loop = cast_loop(dst.dtype, src.dtype, mode);
     walk(extent, all, [&](int64_t, uint32_t, int64_t count, const int64_t* offset) {
         loop(data(dst) + offset[0], data(src) + offset[1], count);
+        saturate_results(dst.dtype, data(dst) + offset[0], count);
     });
 }
 
@@ -333,7 +335,9 @@ void binary_cast(const Call& call, Binary operation, const Local& dst, const Loc
             const int64_t n = std::min(count - start, piece);
             loop({result, data(src0) + offset[1] + start * size, data(src1) + offset[2] + start * size, 0},
                  n);
-            narrowing(data(dst) + offset[0] + start * size_of(dst.dtype), result, n);
+            uint8_t* narrow = data(dst) + offset[0] + start * size_of(dst.dtype);
+            narrowing(narrow, result, n);
+            saturate_results(dst.dtype, narrow, n);
         }
     });
 }

@@ -1,3 +1,4 @@
+#include "saturation.hpp"
 #include "vector_access.hpp"
 #include "vector_loops.hpp"
 
@@ -65,6 +66,7 @@ void binary(const Call& call, Binary operation, const Local& dst, const Local& s
     const Access all[3] = {to, from0, from1};
     walk(extent, all, [&](int64_t, uint32_t, int64_t count, const int64_t* offset) {
         loop({data(dst) + offset[0], at(src0, offset[1]), at(src1, offset[2]), scalar}, count);
+        saturate_results(dst.dtype, data(dst) + offset[0], count);
     });
 }
 
@@ -87,6 +89,7 @@ void unary(const Call& call, Unary operation, const Local& dst, const Local& src
     if (extent.nothing() || !launch(instruction, extent, size_of(src.dtype), src.dtype)) return;
     walk(extent, all, [&](int64_t, uint32_t, int64_t count, const int64_t* offset) {
         loop({data(dst) + offset[0], at(src, offset[1]), nullptr, 0}, count);
+        saturate_results(dst.dtype, data(dst) + offset[0], count);
     });
 }
 
@@ -117,6 +120,7 @@ void scalar(const Call& call, Scalar operation, const Local& dst, const Local& s
     if (extent.nothing() || !launch(instruction, extent, widest, src.dtype)) return;
     walk(extent, all, [&](int64_t, uint32_t, int64_t count, const int64_t* offset) {
         loop({data(dst) + offset[0], at(src, offset[1]), nullptr, value}, count);
+        saturate_results(dst.dtype, data(dst) + offset[0], count);
     });
 }
 

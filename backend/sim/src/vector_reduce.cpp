@@ -3,6 +3,7 @@
 
 #include "ascendc/types.hpp"
 #include "narrow.hpp"
+#include "saturation.hpp"
 #include "sim/events.hpp"
 #include "vector_access.hpp"
 #include "vector_math.hpp"
@@ -22,17 +23,23 @@ float load_element(Dtype dtype, const uint8_t* from) {
     return half_to_float(bits);
 }
 
+// In float16, as an instruction leaves it.
+uint16_t half_of(float value) {
+    const uint16_t bits = float_to_half(value);
+    return saturates() ? saturated(Dtype::F16, bits) : bits;
+}
+
 void store_element(Dtype dtype, uint8_t* to, float value) {
     if (dtype == Dtype::F32) {
         std::memcpy(to, &value, 4);
     } else {
-        const uint16_t bits = float_to_half(value);
+        const uint16_t bits = half_of(value);
         std::memcpy(to, &bits, 2);
     }
 }
 
 uint64_t element_bits(Dtype dtype, float value) {
-    return dtype == Dtype::F32 ? bits_as<uint32_t>(value) : float_to_half(value);
+    return dtype == Dtype::F32 ? bits_as<uint32_t>(value) : half_of(value);
 }
 
 // Sums of neighbours, each rounded to the dtype, until one is left. What the mask leaves out counts as 0.
@@ -43,6 +50,7 @@ float tree_sum(Dtype dtype, float* values, uint32_t count) {
         for (uint32_t i = 0; i < pairs; ++i) values[i] = values[2 * i] + values[2 * i + 1];
         if (dtype != Dtype::F16) continue;
         narrow_half(rounded, values, pairs);
+        saturate_results(dtype, reinterpret_cast<uint8_t*>(rounded), pairs);
         widen_half(values, rounded, pairs);
     }
     return values[0];
@@ -390,7 +398,7 @@ void reduce_all(const Call& call, Reduction reduction, bool index, const Local& 
         if (sequential) {
             for (float sum : sums) {
                 result += sum;
-                if (src.dtype == Dtype::F16) result = half_to_float(float_to_half(result));
+                if (src.dtype == Dtype::F16) result = half_to_float(half_of(result));
             }
         } else if (reduction == Reduction::Sum) {  // repeats of sums until one is left
             while (sums.size() > 1) {

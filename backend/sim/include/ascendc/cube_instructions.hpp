@@ -1,9 +1,9 @@
 // Instructions of the cube core without their types: what the shells in cube.hpp call.
 //
-// Layouts. A fractal is 512 bytes: 16 rows of one 32-byte block (C0 elements). L1 holds a matrix in NZ: blocks of
-// C0 columns, one after another, each with all rows. L0A holds A in Zz (fractals row by row of the matrix), L0B
-// holds B in Zn (fractals of 16 columns × C0 rows, one k-block after another), L0C holds C in NZ with blocks of
-// 16 columns of 4 bytes.
+// Layouts. A fractal is 512 bytes: 16 rows of one 32-byte block (C0 elements). L1 holds a matrix in NZ:
+// blocks of C0 columns, one after another, each with all rows. L0A holds A in Zz (fractals row by row of the
+// matrix), L0B holds B in Zn (fractals of 16 columns × C0 rows, one k-block after another), L0C holds C in NZ
+// with blocks of 16 columns of 4 bytes.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,17 @@ struct Multiply {
 };
 
 // What Fixpipe does to a value on its way.
-enum class Quantization : uint8_t { None, ToHalf, ToBfloat, IntToHalf, IntToHalfByColumn, FloatToByte,
-                                    FloatToByteByColumn, IntToByte, IntToByteByColumn };
+enum class Quantization : uint8_t {
+    None,
+    ToHalf,
+    ToBfloat,
+    IntToHalf,
+    IntToHalfByColumn,
+    FloatToByte,
+    FloatToByteByColumn,
+    IntToByte,
+    IntToByteByColumn
+};
 
 struct Out {
     uint32_t n, m, src_stride, dst_stride;
@@ -71,15 +80,16 @@ void load_2d(const Local& dst, const Global& src, const Load2d& how, Where where
 void load_2d_transposed(const Local& dst, const Local& src, const Load2dTranspose& how, Where where);
 
 // `map` and `padding` where the call sets them itself; otherwise what set_feature_map and set_padding said.
-void load_3d(const Local& dst, const Local& src, const Load3d& how, const FeatureMap* map, const uint32_t* padding,
-             Where where);
+void load_3d(const Local& dst, const Local& src, const Load3d& how, const FeatureMap* map,
+             const uint32_t* padding, Where where);
 void set_feature_map(const FeatureMap& map, bool right);
 void set_padding(uint32_t bits);
 void set_load_3d_repeat(uint32_t stride, uint32_t times, uint32_t mode);
 
 void fill(const Local& dst, const Filling& how, Where where);
 
-void mmad(const Local& c, const Local& a, const Local& b, const Local* bias, const Multiply& how, Where where);
+void mmad(const Local& c, const Local& a, const Local& b, const Local* bias, const Multiply& how,
+          Where where);
 void set_hf32(bool on);
 void set_hf32_rounding(bool to_even);
 
@@ -94,8 +104,8 @@ void copy_from_l0c(const Global& dst, const Local& src, Out how, Where where);
 void copy_from_l0c(const Local& dst, const Local& src, Out how, Where where);
 
 // Copies that only the cube core has: `count` pieces of `length`, gaps between them, in the units of the way.
-void copy_l1_to_bias_table(const Local& dst, const Local& src, uint32_t count, uint32_t length, uint32_t src_gap,
-                           uint32_t dst_gap, Where where);
+void copy_l1_to_bias_table(const Local& dst, const Local& src, uint32_t count, uint32_t length,
+                           uint32_t src_gap, uint32_t dst_gap, Where where);
 void copy_l1_to_fixpipe_buffer(const Local& dst, const Local& src, uint32_t count, uint32_t length,
                                uint32_t src_gap, uint32_t dst_gap, Where where);
 

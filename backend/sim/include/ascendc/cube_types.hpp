@@ -1,11 +1,10 @@
-// Parameter structures of the cube core's instructions, with the field names of CANN 8.1 and of the current devkit.
+// Parameter structures of the cube core's instructions, with the field names of CANN 8.1 and of the current
+// devkit.
 #pragma once
 
 #include "types.hpp"
 
-enum QuantMode_t {
-    NoQuant, F322F16, F322BF16, DEQF16, VDEQF16, QF322B8_PRE, VQF322B8_PRE, REQ8, VREQ8
-};
+enum QuantMode_t { NoQuant, F322F16, F322BF16, DEQF16, VDEQF16, QF322B8_PRE, VQF322B8_PRE, REQ8, VREQ8 };
 
 namespace AscendC {
 
@@ -14,10 +13,16 @@ constexpr int32_t PAD_SIZE = 4;
 struct Nd2NzParams {
     Nd2NzParams() = default;
     Nd2NzParams(const uint16_t ndNumIn, const uint16_t nValueIn, const uint16_t dValueIn,
-                const uint16_t srcNdMatrixStrideIn, const uint16_t srcDValueIn, const uint16_t dstNzC0StrideIn,
-                const uint16_t dstNzNStrideIn, const uint16_t dstNzMatrixStrideIn)
-        : ndNum(ndNumIn), nValue(nValueIn), dValue(dValueIn), srcNdMatrixStride(srcNdMatrixStrideIn),
-          srcDValue(srcDValueIn), dstNzC0Stride(dstNzC0StrideIn), dstNzNStride(dstNzNStrideIn),
+                const uint16_t srcNdMatrixStrideIn, const uint16_t srcDValueIn,
+                const uint16_t dstNzC0StrideIn, const uint16_t dstNzNStrideIn,
+                const uint16_t dstNzMatrixStrideIn)
+        : ndNum(ndNumIn),
+          nValue(nValueIn),
+          dValue(dValueIn),
+          srcNdMatrixStride(srcNdMatrixStrideIn),
+          srcDValue(srcDValueIn),
+          dstNzC0Stride(dstNzC0StrideIn),
+          dstNzNStride(dstNzNStrideIn),
           dstNzMatrixStride(dstNzMatrixStrideIn) {}
 
     uint16_t ndNum = 0;
@@ -35,8 +40,14 @@ struct DataCopyCO12DstParams {
     DataCopyCO12DstParams(const uint16_t nSizeIn, const uint16_t mSizeIn, const uint32_t dstStrideIn,
                           const uint16_t srcStrideIn, const QuantMode_t quantPreIn, const uint8_t reluPreIn,
                           const bool channelSplitIn, const bool nz2ndEnIn)
-        : nSize(nSizeIn), mSize(mSizeIn), dstStride(dstStrideIn), srcStride(srcStrideIn), quantPre(quantPreIn),
-          reluPre(reluPreIn), channelSplit(channelSplitIn), nz2ndEn(nz2ndEnIn) {}
+        : nSize(nSizeIn),
+          mSize(mSizeIn),
+          dstStride(dstStrideIn),
+          srcStride(srcStrideIn),
+          quantPre(quantPreIn),
+          reluPre(reluPreIn),
+          channelSplit(channelSplitIn),
+          nz2ndEn(nz2ndEnIn) {}
 
     uint8_t sid = 0;
     uint16_t nSize = 0;
@@ -55,9 +66,15 @@ struct DataCopyCO12DstParams {
 struct LoadData2DParams {
     LoadData2DParams() = default;
     LoadData2DParams(const uint16_t startIndexIn, const uint8_t repeatTimesIn, const uint16_t srcStrideIn,
-                     const uint8_t sidIn, const uint16_t dstGapIn, const bool ifTransposeIn, const uint8_t addrModeIn)
-        : startIndex(startIndexIn), dstGap(dstGapIn), srcStride(srcStrideIn), ifTranspose(ifTransposeIn),
-          repeatTimes(repeatTimesIn), sid(sidIn), addrMode(addrModeIn) {}
+                     const uint8_t sidIn, const uint16_t dstGapIn, const bool ifTransposeIn,
+                     const uint8_t addrModeIn)
+        : startIndex(startIndexIn),
+          dstGap(dstGapIn),
+          srcStride(srcStrideIn),
+          ifTranspose(ifTransposeIn),
+          repeatTimes(repeatTimesIn),
+          sid(sidIn),
+          addrMode(addrModeIn) {}
 
     uint16_t startIndex = 0;
     uint16_t dstGap = 0;
@@ -72,11 +89,17 @@ using LoadData2dParams = LoadData2DParams;
 // Of another architecture: a program for several may name it.
 struct LoadData2DParamsV2 {
     LoadData2DParamsV2() = default;
-    LoadData2DParamsV2(const uint32_t mStartPositionIn, const uint32_t kStartPositionIn, const uint16_t mStepIn,
-                       const uint16_t kStepIn, const int32_t srcStrideIn, const uint16_t dstStrideIn,
-                       const bool ifTransposeIn, const uint8_t sidIn)
-        : mStartPosition(mStartPositionIn), kStartPosition(kStartPositionIn), mStep(mStepIn), kStep(kStepIn),
-          srcStride(srcStrideIn), dstStride(dstStrideIn), ifTranspose(ifTransposeIn), sid(sidIn) {}
+    LoadData2DParamsV2(const uint32_t mStartPositionIn, const uint32_t kStartPositionIn,
+                       const uint16_t mStepIn, const uint16_t kStepIn, const int32_t srcStrideIn,
+                       const uint16_t dstStrideIn, const bool ifTransposeIn, const uint8_t sidIn)
+        : mStartPosition(mStartPositionIn),
+          kStartPosition(kStartPositionIn),
+          mStep(mStepIn),
+          kStep(kStepIn),
+          srcStride(srcStrideIn),
+          dstStride(dstStrideIn),
+          ifTranspose(ifTransposeIn),
+          sid(sidIn) {}
 
     uint32_t mStartPosition = 0;
     uint32_t kStartPosition = 0;
@@ -90,10 +113,15 @@ struct LoadData2DParamsV2 {
 
 struct LoadData2dTransposeParams {
     LoadData2dTransposeParams() = default;
-    LoadData2dTransposeParams(const uint16_t startIndexIn, const uint8_t repeatTimesIn, const uint16_t srcStrideIn,
-                              const uint16_t dstGapIn, const uint16_t dstfracGapIn, const uint8_t addrModeIn = 0)
-        : startIndex(startIndexIn), repeatTimes(repeatTimesIn), srcStride(srcStrideIn), dstGap(dstGapIn),
-          dstFracGap(dstfracGapIn), addrMode(addrModeIn) {}
+    LoadData2dTransposeParams(const uint16_t startIndexIn, const uint8_t repeatTimesIn,
+                              const uint16_t srcStrideIn, const uint16_t dstGapIn,
+                              const uint16_t dstfracGapIn, const uint8_t addrModeIn = 0)
+        : startIndex(startIndexIn),
+          repeatTimes(repeatTimesIn),
+          srcStride(srcStrideIn),
+          dstGap(dstGapIn),
+          dstFracGap(dstfracGapIn),
+          addrMode(addrModeIn) {}
 
     uint16_t startIndex = 0;
     uint8_t repeatTimes = 0;
@@ -110,14 +138,29 @@ struct LoadData3DParamsV2 {
                        const uint16_t channelSizeIn, const uint16_t kExtensionIn, const uint16_t mExtensionIn,
                        const uint16_t kStartPtIn, const uint16_t mStartPtIn, const uint8_t strideWIn,
                        const uint8_t strideHIn, const uint8_t filterWIn, const uint8_t filterHIn,
-                       const uint8_t dilationFilterWIn, const uint8_t dilationFilterHIn, const bool enTransposeIn,
-                       const bool enSmallKIn, const T padValueIn, const bool filterSizeWIn = false,
-                       const bool filterSizeHIn = false, const bool fMatrixCtrlIn = false)
-        : l1H(l1HIn), l1W(l1WIn), channelSize(channelSizeIn), kExtension(kExtensionIn), mExtension(mExtensionIn),
-          kStartPt(kStartPtIn), mStartPt(mStartPtIn), strideW(strideWIn), strideH(strideHIn), filterW(filterWIn),
-          filterH(filterHIn), dilationFilterW(dilationFilterWIn), dilationFilterH(dilationFilterHIn),
-          enTranspose(enTransposeIn), enSmallK(enSmallKIn), padValue(padValueIn), filterSizeW(filterSizeWIn),
-          filterSizeH(filterSizeHIn), fMatrixCtrl(fMatrixCtrlIn) {
+                       const uint8_t dilationFilterWIn, const uint8_t dilationFilterHIn,
+                       const bool enTransposeIn, const bool enSmallKIn, const T padValueIn,
+                       const bool filterSizeWIn = false, const bool filterSizeHIn = false,
+                       const bool fMatrixCtrlIn = false)
+        : l1H(l1HIn),
+          l1W(l1WIn),
+          channelSize(channelSizeIn),
+          kExtension(kExtensionIn),
+          mExtension(mExtensionIn),
+          kStartPt(kStartPtIn),
+          mStartPt(mStartPtIn),
+          strideW(strideWIn),
+          strideH(strideHIn),
+          filterW(filterWIn),
+          filterH(filterHIn),
+          dilationFilterW(dilationFilterWIn),
+          dilationFilterH(dilationFilterHIn),
+          enTranspose(enTransposeIn),
+          enSmallK(enSmallKIn),
+          padValue(padValueIn),
+          filterSizeW(filterSizeWIn),
+          filterSizeH(filterSizeHIn),
+          fMatrixCtrl(fMatrixCtrlIn) {
         for (int32_t i = 0; i < PAD_SIZE; ++i) padList[i] = padListIn[i];
     }
 
@@ -148,8 +191,13 @@ struct LoadData3DParamsV2Pro {
     LoadData3DParamsV2Pro(const uint16_t channelSizeIn, const bool enTransposeIn, const bool enSmallKIn,
                           const bool filterSizeWIn, const bool filterSizeHIn, const bool fMatrixCtrlIn,
                           const uint64_t extConfigIn, const uint64_t filterConfigIn)
-        : channelSize(channelSizeIn), enTranspose(enTransposeIn), enSmallK(enSmallKIn), filterSizeW(filterSizeWIn),
-          filterSizeH(filterSizeHIn), fMatrixCtrl(fMatrixCtrlIn), extConfig(extConfigIn),
+        : channelSize(channelSizeIn),
+          enTranspose(enTransposeIn),
+          enSmallK(enSmallKIn),
+          filterSizeW(filterSizeWIn),
+          filterSizeH(filterSizeHIn),
+          fMatrixCtrl(fMatrixCtrlIn),
+          extConfig(extConfigIn),
           filterConfig(filterConfigIn) {}
 
     uint16_t channelSize = 0;
@@ -158,8 +206,8 @@ struct LoadData3DParamsV2Pro {
     bool filterSizeW = false;
     bool filterSizeH = false;
     bool fMatrixCtrl = false;
-    uint64_t extConfig = 0;                     // mStartPt, kStartPt, mExtension, kExtension, 16 bits each
-    uint64_t filterConfig = 0x10101010101;      // dilations, filter and strides, h before w, 8 bits each
+    uint64_t extConfig = 0;                 // mStartPt, kStartPt, mExtension, kExtension, 16 bits each
+    uint64_t filterConfig = 0x10101010101;  // dilations, filter and strides, h before w, 8 bits each
 };
 
 struct IsResetLoad3dConfig {
@@ -199,12 +247,23 @@ struct InitConstValueParams {
 struct MmadParams {
     MmadParams() = default;
     MmadParams(const uint16_t mIn, const uint16_t nIn, const uint16_t kIn, const bool isBiasIn,
-               const int32_t fmOffsetIn, const bool enSsparseIn, const bool enWinogradAIn, const bool enWinogradBIn)
-        : m(mIn), n(nIn), k(kIn), isBias(isBiasIn), fmOffset(fmOffsetIn), enSsparse(enSsparseIn),
-          enWinogradA(enWinogradAIn), enWinogradB(enWinogradBIn) {}
+               const int32_t fmOffsetIn, const bool enSsparseIn, const bool enWinogradAIn,
+               const bool enWinogradBIn)
+        : m(mIn),
+          n(nIn),
+          k(kIn),
+          isBias(isBiasIn),
+          fmOffset(fmOffsetIn),
+          enSsparse(enSsparseIn),
+          enWinogradA(enWinogradAIn),
+          enWinogradB(enWinogradBIn) {}
     MmadParams(const uint16_t mIn, const uint16_t nIn, const uint16_t kIn, const uint8_t unitFlagIn,
                const bool cmatrixSourceIn, const bool cmatrixInitValIn)
-        : m(mIn), n(nIn), k(kIn), unitFlag(unitFlagIn), cmatrixSource(cmatrixSourceIn),
+        : m(mIn),
+          n(nIn),
+          k(kIn),
+          unitFlag(unitFlagIn),
+          cmatrixSource(cmatrixSourceIn),
           cmatrixInitVal(cmatrixInitValIn) {}
 
     uint16_t m = 0;
@@ -241,10 +300,20 @@ struct FixpipeParamsV220 {
     FixpipeParamsV220(const uint16_t nSizeIn, const uint16_t mSizeIn, const uint16_t srcStrideIn,
                       const uint32_t dstStrideIn, const bool reluEnIn, const QuantMode_t quantPreIn,
                       const int64_t deqScalarIn, const uint16_t ndNumIn, const uint16_t srcNdStrideIn,
-                      const uint16_t dstNdStrideIn, const uint8_t unitFlagIn, const bool isChannelSplitIn = false)
-        : nSize(nSizeIn), mSize(mSizeIn), srcStride(srcStrideIn), dstStride(dstStrideIn), quantPre(quantPreIn),
-          deqScalar(static_cast<uint64_t>(deqScalarIn)), ndNum(ndNumIn), srcNdStride(srcNdStrideIn),
-          dstNdStride(dstNdStrideIn), reluEn(reluEnIn), unitFlag(unitFlagIn), isChannelSplit(isChannelSplitIn) {}
+                      const uint16_t dstNdStrideIn, const uint8_t unitFlagIn,
+                      const bool isChannelSplitIn = false)
+        : nSize(nSizeIn),
+          mSize(mSizeIn),
+          srcStride(srcStrideIn),
+          dstStride(dstStrideIn),
+          quantPre(quantPreIn),
+          deqScalar(static_cast<uint64_t>(deqScalarIn)),
+          ndNum(ndNumIn),
+          srcNdStride(srcNdStrideIn),
+          dstNdStride(dstNdStrideIn),
+          reluEn(reluEnIn),
+          unitFlag(unitFlagIn),
+          isChannelSplit(isChannelSplitIn) {}
 
     uint16_t nSize = 0;
     uint16_t mSize = 0;

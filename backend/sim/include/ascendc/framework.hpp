@@ -72,6 +72,8 @@ constexpr PipePair queue_pipes(TPosition source, TPosition target) {
     return {Pipe::ALL, Pipe::ALL};
 }
 
+using TBufHandle = uint32_t;  // the number of a buffer in its pool
+
 template <TPosition source, TPosition target, int32_t depth, auto mask = 0>
 class TQueBind {
   public:
@@ -121,6 +123,16 @@ class TQueBind {
     int32_t GetTensorCountInQue() const { return queue_.waiting(); }
     bool HasIdleBuffer() const { return queue_.idle(); }
     void FreeAllEvent() {}
+    // For pools of the program's own: where each buffer is.
+    void InitStartBufHandle(TBufHandle, uint8_t, uint32_t) {}
+    template <class Pool>
+    void InitBufHandle(Pool*, uint32_t index, TBufHandle, uint32_t address, uint32_t bytes,
+                       sim::Where where = sim::Where::here()) {
+        sim::BufferRange range = sim::allocate_at(static_cast<uint8_t>(memory_position),
+                                                  space_of(memory_position), 1, address, bytes, where);
+        if (index > 0) range = {queue_.buffers().first, static_cast<uint8_t>(index + 1)};
+        queue_.own(range);
+    }
 
     sim::Queue& queue() { return queue_; }
 
@@ -167,6 +179,12 @@ class TBuf {
         return Get<T>(where);
     }
     uint32_t GetBufLen() const { return sim::buffer_bytes(buffer_); }
+    void InitStartBufHandle(TBufHandle, uint8_t, uint32_t) {}
+    template <class Pool>
+    void InitBufHandle(Pool*, uint32_t, TBufHandle, uint32_t address, uint32_t bytes,
+                       sim::Where where = sim::Where::here()) {
+        own(sim::allocate_at(static_cast<uint8_t>(position), space_of(position), 1, address, bytes, where));
+    }
 
     void own(sim::BufferRange range) { buffer_ = range.first; }
 
@@ -354,3 +372,30 @@ class LocalMemAllocator {
 };
 
 }  // namespace AscendC
+
+// The members of a pool class that hands out its memory in a way of its own.
+#define EXTERN_IMPL_BUFPOOL(NAME, POSITION, COUNT)                                                       \
+  public:                                                                                                \
+    static constexpr AscendC::TPosition poolPos = POSITION;                                              \
+    static constexpr int bufIDSize = COUNT;                                                              \
+    static constexpr bool isTbufPool = true;                                                             \
+    void Init() { begin(0, 0); }                                                                         \
+    void Reset(sim::Where where = sim::Where::here()) {                                                  \
+        sim::release_between(AscendC::space_of(poolPos), pool_start_, pool_start_ + pool_bytes_, where); \
+        begin(pool_start_, pool_bytes_);                                                                 \
+    }                                                                                                    \
+    AscendC::TBufHandle GetBufHandle(uint8_t number) { return number; }                                  \
+    void SetCurAddr(uint32_t address) { pool_next_ = address; }                                          \
+    uint32_t GetCurAddr() { return pool_next_; }                                                         \
+    void SetCurBufSize(uint8_t count) { pool_count_ = count; }                                           \
+    uint8_t GetCurBufSize() { return pool_count_; }                                                      \
+    void begin(uint32_t address, uint32_t bytes) {                                                       \
+        pool_start_ = pool_next_ = address;                                                              \
+        pool_bytes_ = bytes;                                                                             \
+        pool_count_ = 0;                                                                                 \
+    }                                                                                                    \
+    uint32_t address() const { return pool_start_; }                                                     \
+                                                                                                         \
+  private:                                                                                               \
+    uint32_t pool_start_ = 0, pool_next_ = 0, pool_bytes_ = 0;                                           \
+    uint8_t pool_count_ = 0

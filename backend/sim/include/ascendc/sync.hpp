@@ -76,11 +76,13 @@ inline void InitDetermineComputeWorkspace(GlobalTensor<int32_t>&, LocalTensor<in
                                           sim::Where = sim::Where::here()) {}
 inline void WaitPreBlock(GlobalTensor<int32_t>& memory, LocalTensor<int32_t>&,
                          sim::Where where = sim::Where::here()) {
+    sim::pipe_barrier(sim::Pipe::ALL, where);
     const int64_t block = sim::block_index();
     if (block > 0) sim::block_wait(memory.ref(), block - 1, -1, where);
 }
 inline void NotifyNextBlock(GlobalTensor<int32_t>& memory, LocalTensor<int32_t>&,
                             sim::Where where = sim::Where::here()) {
+    sim::pipe_barrier(sim::Pipe::ALL, where);
     sim::block_set(memory.ref(), sim::block_index(), -1, where);
 }
 
@@ -192,6 +194,26 @@ template <int8_t start, int8_t end>
 void ResetCtrlSpr(sim::Where = sim::Where::here()) {
     sim::registers().control &= ~detail::bits_between(start, end);
 }
+
+// Which results saturate. CTRL[48] is clear where float16 and bfloat16 ones do.
+enum class SaturationMode : uint8_t { FLOAT, CAST };
+template <SaturationMode mode>
+void SetSaturationFlag(bool enableSat, sim::Where where = sim::Where::here()) {
+    if constexpr (mode == SaturationMode::FLOAT)
+        SetCtrlSpr<48, 48>(enableSat ? 0 : 1);
+    else if (!enableSat)
+        sim::fail(
+            where,
+            "[SetSaturationFlag] Expected true for SaturationMode::CAST (casts to integers that cut off "
+            "high bits are not simulated), given false.");
+}
+template <SaturationMode mode>
+bool GetSaturationFlag(sim::Where = sim::Where::here()) {
+    return mode != SaturationMode::FLOAT || GetCtrlSpr<48, 48>() == 0;
+}
+struct AscendCUtils {
+    static void SetOverflow(uint64_t ctrlValue) { SetCtrlSpr<48, 48>(ctrlValue == 1 ? 1 : 0); }
+};
 
 // What a kernel finds when it starts, put right.
 inline void InitSocState(sim::Where = sim::Where::here()) {

@@ -72,6 +72,20 @@ inline void PrintTimeStamp(uint32_t) {}
 inline void MetricsProfStart() {}
 inline void MetricsProfStop() {}
 
+// Around the scalar unit's cache.
+template <typename T>
+void WriteGmByPassDCache(T* address, T value, sim::Where where = sim::Where::here()) {
+    GlobalTensor<T> tensor;
+    tensor.SetGlobalBuffer(address);
+    tensor.SetValue(0, value, where);
+}
+template <typename T>
+T ReadGmByPassDCache(T* address, sim::Where where = sim::Where::here()) {
+    GlobalTensor<T> tensor;
+    tensor.SetGlobalBuffer(address);
+    return tensor.GetValue(0, where);
+}
+
 // --- The scalar unit's own operations
 // -----------------------------------------------------------------------
 

@@ -232,13 +232,6 @@ inline sim::Call repeated(const char* name, sim::Lanes lanes, int64_t repeats, s
     return {name, lanes, repeats, where};
 }
 
-// Strides of a binary instruction whose operands differ in width are counted as for the count form:
-// contiguous.
-template <typename T>
-constexpr uint32_t contiguous_repeat(uint32_t widest) {
-    return static_cast<uint32_t>(8 * sizeof(T)) / widest;
-}
-
 }  // namespace detail
 
 }  // namespace AscendC

@@ -40,10 +40,6 @@ uint32_t GetSortLen(const uint32_t elemCount) {
     return elemCount * static_cast<uint32_t>(8 / sizeof(T));
 }
 
-namespace detail {
-inline uint64_t lowest_bits(uint32_t bits) { return bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1; }
-}  // namespace detail
-
 template <typename T, bool isExhaustedSuspension = false>
 void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const uint16_t elementCountList[4],
              uint32_t sortedNum[4], uint16_t validBit, const int32_t repeatTime,

@@ -16,9 +16,6 @@ void pipe_barrier(Pipe pipe, Where where);
 int32_t free_event(Pipe from, Pipe to, bool take, Where where);
 void release_event(Pipe from, Pipe to, int32_t id, Where where);
 
-// Whether a barrier of the pipe, or of all, came after the pipe's last instruction.
-bool barrier_since_last(Pipe pipe);
-
 // Flags between cores, as CrossCoreSetFlag has them.
 void core_set(uint8_t mode, Pipe pipe, uint16_t id, Where where);
 void core_wait(uint8_t mode, Pipe pipe, uint16_t id, Where where);

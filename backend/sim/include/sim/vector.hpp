@@ -1,11 +1,12 @@
 // The vector unit's instructions without types: what ascendc/vector_*.hpp call, compiled once.
 //
 // Numerics, in one place. Each result is the exact one rounded once, to nearest with ties to even, in the
-// dtype of the destination; overflow gives infinity (the INF/NAN mode; SetCtrlSpr<48, 48>(0) with saturation
-// is not simulated). Exp and Ln are computed in float64 to within a few units of its last place and then
-// rounded: as good as correctly rounded. Sqrt, Rsqrt, Reciprocal, Div are correctly rounded. Multiply-add
-// instructions (MulAddDst, Axpy, FusedMulAdd) round once. Integer arithmetic wraps. What public documents
-// leave open is chosen so: Max, Min, Relu, LeakyRelu and the reductions give NaN where an operand is NaN (of
+// dtype of the destination. Where that is float16 or bfloat16, infinite results become the largest number and
+// NaN becomes 0, sums in a reduction after each addition, unless bit 48 of the control register is set
+// (SetCtrlSpr<48, 48>(1), SetSaturationFlag<SaturationMode::FLOAT>(false)): then they stay. Exp and Ln are
+// computed in float64 to within a few units of its last place and then rounded: as good as correctly rounded.
+// Sqrt, Rsqrt, Reciprocal, Div are correctly rounded. Multiply-add instructions (MulAddDst, Axpy,
+// FusedMulAdd) round once. Integer arithmetic wraps. What public documents leave open is chosen so: Max, Min, Relu, LeakyRelu and the reductions give NaN where an operand is NaN (of
 // two zeros Max takes +0, Min -0); a comparison with NaN is false but for NE; a float cast to an integer
 // saturates and NaN gives 0; shifting by the width of the type or more gives 0, or the sign.
 #pragma once
