@@ -234,7 +234,7 @@ class _Assignment:
             for load in stage.loads:
                 self.defined[load.value] = (number, start)
                 self.used[load.value] = start
-                self.kind[load.value] = "load"
+                self.kind[load.value] = "constant" if stage.once else "load"
             position += 1
             for instr in stage.instrs():
                 for value in instr.reads:
@@ -271,6 +271,11 @@ class _Assignment:
         for value, last in self.used.items():  # a view's readers read the buffer
             root = self.root(value)
             self.used[root] = max(self.used[root], last)
+        if self.stages[0].once:
+            first_end = _length(self.stages[0])
+            for value in self.defined:  # read again for each tile
+                if self.defined[value][0] == 0 and self.used[self.root(value)] > first_end:
+                    self.used[self.root(value)] = self.end
 
     def _unite(self, a: Value, b: Value) -> None:
         """Put two values into one buffer."""
@@ -299,7 +304,7 @@ class _Assignment:
         root, target = self.root(source), self.root(dst)
         if self.used[root] != position or size_of(dst) != size_of(root) or dst.form is not source.form:
             return False
-        if self.defined[root][0] != stage or self.kind.get(root) == "load":
+        if self.defined[root][0] != stage or self.kind.get(root) in ("load", "constant"):
             return False
         if self.kind.get(root) == "store" and self.kind.get(target) == "store":
             return False
@@ -359,7 +364,7 @@ def assign(stages: Stages, in_place: bool = True) -> Buffers:
 
 def fullest(buffers: Buffers, capacity: tuple[int, int, int]) -> Size:
     """What the temporaries that are alive together at the fullest point take."""
-    tables = [b for b in buffers.buffers if b.kind == "table"]
+    tables = [b for b in buffers.buffers if b.kind in ("table", "constant")]
     temporary = [b for b in buffers.buffers if not b.copied]
     most, at_most = -1, Size()
     for at in {b.first for b in temporary}:

@@ -14,7 +14,7 @@ import re
 
 from .cube_problem import CTYPES, RESULTS, SIZES, Contraction, CubeOptions
 from .cube_tiling import BIAS_ROW, CubeTiling
-from .text import Writer
+from .text import IEEE_MODE, Writer
 
 # Fields of the struct that the kernel receives, in their order.
 FIELDS = (
@@ -129,6 +129,8 @@ class _Kernel:
         head = f'extern "C" __global__ __aicore__ void {self.name}({", ".join(pointers)}, Tiling tiling)'
         with w.block(head):
             w("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);")
+            if self.c.dtype != "int8":
+                w(f"set_ctrl(sbitset1(get_ctrl(), {IEEE_MODE}));  // infinity and NaN as they are")
             w("MatrixProduct product;")
             w(f"product.Init({', '.join((a, b, bias, c) if self.c.bias else (a, b, c))}, tiling);")
             w("product.Run();")

@@ -77,7 +77,8 @@ def choose_plane(kernel: Kernel, binding: Binding) -> Plane:
         candidates = range(kernel.parallel, kernel.rank)
     else:
         candidates = range(kernel.parallel)
-    rows = [k for k in candidates if k != lane and binding.extents[k] > 1]
+    folded = candidates.start > 0  # the reduced axes: there must be one among the rows
+    rows = [k for k in candidates if k != lane and (folded or binding.extents[k] > 1)]
     row = max(
         rows,
         key=lambda axis: (_turned(kernel, binding, lane, axis), binding.extents[axis], axis),

@@ -20,9 +20,9 @@ from .generated import Bound, Field, Generated, Parameter
 from .rearrange import described, granule
 from .reduction import identity
 from .stage import MEMORY, MOVES, ScalarLoad, Stage, Stages
-from .text import CTYPE, Writer, literal, without_unread
+from .text import CTYPE, IEEE_MODE, Writer, literal, without_unread
 from .tile import BYTES, MASK, Form, Scalar, Value, VectorInstr
-from .ways import choose_ways
+from .ways import THRIFT, choose_ways
 
 if TYPE_CHECKING:
     from .vector_kernel import VectorTuning
@@ -33,8 +33,6 @@ STAGE_EVENTS = 6
 # Where cores share the rows of a reduction, they have at least so many lanes to copy in a piece.
 WIDE_LANES = 1024
 SINGLE_EVENT = 7
-# The bit of the control register without which float16 and bfloat16 saturate instead of overflowing.
-IEEE_MODE = 48
 
 library.register(
     "ReportFault",
@@ -329,7 +327,8 @@ class Source:
 
     def _uses(self, stage: Stage) -> list[str]:
         """The reverse events of a stage: who gives buffers back to whom."""
-        return (["V_MTE2"] if stage.loads else []) + (["MTE3_V"] if stage.stores else [])
+        loads = stage.loads and not stage.once
+        return (["V_MTE2"] if loads else []) + (["MTE3_V"] if stage.stores else [])
 
     def _events_fit(self) -> bool:
         return self.tuning.options.events and len(self.stages.stages) * self.tuning.copies <= STAGE_EVENTS
@@ -344,7 +343,7 @@ class Source:
         cleared = [
             b
             for b in self.buffers.buffers
-            if b.kind == "load" and any(v.form is not Form.SCRATCH for v in b.values)
+            if b.kind in ("load", "constant") and any(v.form is not Form.SCRATCH for v in b.values)
         ]
         if cleared:
             write("// Copies of short rows leave gaps, which instructions read.")
@@ -466,6 +465,8 @@ class Source:
             write("const int32_t part_begin = 0;", "const int32_t part_end = t.parts;")
         write("const int64_t unit_begin = t.units * team / teams;")
         write("const int64_t unit_end = t.units * (team + 1) / teams;")
+        if self.stages.stages[0].once:
+            self._once(self.stages.stages[0])
         with write.block("for (int64_t unit = unit_begin; unit < unit_end; ++unit)"):
             write("int64_t rest = unit;")
             if not plane.reduces_lanes:
@@ -481,7 +482,8 @@ class Source:
             if self.stages.whole:
                 self._whole()
             for number, stage in enumerate(self.stages.stages):
-                self._stage(number, stage)
+                if not stage.once:
+                    self._stage(number, stage)
             # What was loaded for all of a unit is free again.
             if self._events_fit() and not self.stages.whole:
                 for number, stage in enumerate(self.stages.stages):
@@ -489,6 +491,28 @@ class Source:
                         write(self._set("V_MTE2", number))
                         if t.copies > 1:
                             write(f"turn{number} ^= 1;")
+
+    def _once(self, stage: Stage) -> None:
+        """What is loaded before all tiles."""
+        write = self.write
+        write(f"// {stage.name}")
+        with write.block(""):
+            write("const int64_t lane0 = 0;")
+            write(f"const uint32_t lanes = static_cast<uint32_t>({self.extent(self.plane.lane)});")
+            write(f"const uint32_t pitch = Align(lanes, {self.pitch_granule});")
+            write("const uint32_t nl = Align(pitch, 128);")
+            self._hand_over("V_MTE2")
+            for load in stage.loads:
+                self.transfer.load(load)
+            self._hand_over("MTE2_V")
+            for instr in stage.body:
+                self._instr(instr)
+
+    def _hand_over(self, pair: str) -> None:
+        """One pipe waits for what another has been given so far."""
+        self.write(
+            f"SetFlag<HardEvent::{pair}>({SINGLE_EVENT});", f"WaitFlag<HardEvent::{pair}>({SINGLE_EVENT});"
+        )
 
     def _cuts_rows(self) -> bool:
         return self.plane.row >= 0 and not self.plane.reduces_rows
@@ -639,20 +663,19 @@ class Source:
         a, p = self.tensor(acc, acc.dtype), self.tensor(parts, acc.dtype)
         self.used |= {"CopyIn", "CopyOut", f"{op}Rows"}
         write = self.write
-        one = f"{SINGLE_EVENT}"
         with write.block("if (t.shares > 1)"):
             write(f"const uint32_t size = {count} * {width};")
             # Each core has a place of one size, whatever the lanes of its tile: teams do not meet each other.
             place = f"((meeting & 1) * GetBlockNum() + team * t.shares) * {PARTS // 2}"
             write(f"const int64_t from = {place};", "++meeting;")
-            write(f"SetFlag<HardEvent::V_MTE3>({one});", f"WaitFlag<HardEvent::V_MTE3>({one});")
+            self._hand_over("V_MTE3")
             write(f"CopyOut(parts_gm[from + member * size], {self.tensor(acc, 'u8')}, size);")
             write("PipeBarrier<PIPE_ALL>();", "SyncAll();")
             write(f"const int64_t step = {PARTS} / size - 1;")
             with write.block("for (int64_t core = 0; core < t.shares; core += step)"):
                 write("const uint32_t some = static_cast<uint32_t>(Least<int64_t>(step, t.shares - core));")
                 write(f"CopyIn({self.tensor(parts, 'u8')}, parts_gm[from + core * size], some * size);")
-                write(f"SetFlag<HardEvent::MTE2_V>({one});", f"WaitFlag<HardEvent::MTE2_V>({one});")
+                self._hand_over("MTE2_V")
                 first = literal(Scalar(acc.dtype, identity(op, acc.dtype)))
                 with write.block("if (core == 0)"):
                     write(f"{op}Rows({a}, {p}, {first}, some, {count});")
@@ -660,7 +683,7 @@ class Source:
                     some_parts = f"{p}[{PARTS // width} - {count}]"
                     write(f"{op}Rows({some_parts}, {p}, {first}, some, {count});")
                     write(f"{op}({a}, {a}, {some_parts}, static_cast<int32_t>({count}));")
-                write(f"SetFlag<HardEvent::V_MTE2>({one});", f"WaitFlag<HardEvent::V_MTE2>({one});")
+                self._hand_over("V_MTE2")
 
     def _scalar_load(self, scalar: ScalarLoad) -> None:
         """An element that is the same all over the tile, read by the scalar unit."""
@@ -760,7 +783,7 @@ def write(
 
     def fits(binding: Binding) -> bool:
         bound = binding_with_axis(given, binding)
-        if choose_ways(kernel, bound, stages.plane) != tuning.ways:
+        if all(choose_ways(kernel, bound, stages.plane, thrift) != tuning.ways for thrift in THRIFT):
             return False
         if stages.whole and kernel.reduced:
             if stages.plane.reduces_lanes:

@@ -52,12 +52,15 @@ class Stage:
     name : str
     loops : bool
         Whether it runs once for each tile of the reduced axes.
+    once : bool
+        Whether it runs once for a core, before all tiles: what it loads is the same for each of them.
     before, after : list of VectorInstr
         Run once, before and after that loop.
     """
 
     name: str
     loops: bool = False
+    once: bool = False
     scalars: list[ScalarLoad] = field(default_factory=list)
     loads: list[Transfer] = field(default_factory=list)
     before: list[VectorInstr] = field(default_factory=list)

@@ -15,6 +15,10 @@ CTYPE = {
     "u16": "uint16_t", "i32": "int32_t", "u32": "uint32_t", "i64": "int64_t", "mask": "uint8_t",
 }  # fmt: skip
 
+# The bit of the control register without which results that are infinite or NaN become finite: float16 and
+# bfloat16 ones of vector instructions, all of the cube's.
+IEEE_MODE = 48
+
 
 class Writer:
     """Collects lines."""

@@ -25,7 +25,7 @@ from .stage import MOVES, Stages
 from .tile import BYTES, MASK, Form, VectorInstr
 from .tiling import Each, Space, Stream, VectorProblem, Work, auto_tiling
 from .vectorise import vectorise
-from .ways import Way, choose_ways
+from .ways import THRIFT, Way, choose_ways
 
 
 class Options(NamedTuple):
@@ -148,11 +148,12 @@ def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL) -
     split = bool(prepared.reduced) and options.cores and _worth_splitting(bound, plane, chip)
     tries = [True, False] if prepared.reduced and not plane.inner and not split else [False]
     error: BackendError | None = None
-    for whole in tries:
-        try:
-            return _tuned(prepared, bound, plane, whole, fold, split, chip, options)
-        except BackendError as failed:
-            error = failed
+    for ways in dict.fromkeys(choose_ways(prepared, bound, plane, thrift) for thrift in THRIFT):
+        for whole in tries:
+            try:
+                return _tuned(prepared, bound, plane, ways, whole, fold, split, chip, options)
+            except BackendError as failed:
+                error = error or failed
     assert error is not None
     raise Refused(error.message)
 
@@ -161,6 +162,7 @@ def _tuned(
     kernel: Kernel,
     binding: Binding,
     plane: Plane,
+    ways: tuple[Way, ...],
     whole: bool,
     fold: str,
     split: bool,
@@ -168,7 +170,6 @@ def _tuned(
     options: Options,
 ) -> VectorTuning:
     whole = whole or not kernel.reduced
-    ways = choose_ways(kernel, binding, plane)
     stages, buffers = _stages(kernel, plane.lane, plane.row, ways, whole, fold, split, options)
     problem = problem_of(stages, buffers, binding, options)
     found = auto_tiling(problem, chip)
@@ -200,6 +201,8 @@ def _tuned(
                 lanes = min(lanes, points)
             if points < least:
                 raise
+    # What several passes read is found in the L2 by the second.
+    once = sum(bool(s.loops and s.loads) for s in stages.stages) <= 1
     return VectorTuning(
         plane.lane,
         plane.row,
@@ -210,7 +213,7 @@ def _tuned(
         rows,
         lanes,
         found.buffers,
-        _bypass(kernel, binding, ways) if options.cache_hint else (),
+        _bypass(kernel, binding, ways) if options.cache_hint and once else (),
         _grain(problem),
         ways,
         options,
@@ -239,7 +242,7 @@ def problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Opti
     moves: list[Work] = []
     for stage in stages.stages:
         for transfer in (*stage.loads, *stage.stores):
-            each = Each.TILE if stage.loops or stages.whole else Each.UNIT
+            each = Each.CORE if stage.once else Each.TILE if stage.loops or stages.whole else Each.UNIT
             streams += streams_of(transfer, plane, transfer in stage.stores, each)
         for instr in stage.instrs():
             if instr.op in MOVES:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Instr, Kernel
+from ..ir import Instr, Kernel, Stride
 from . import folding, primitives, reduction
 from .broadcast import broadcast
 from .plane import Plane
@@ -48,6 +48,8 @@ class Vectoriser:
         self.builder: Builder
         self.memo: dict[int, Source] = {}
         self.loaded: dict[int, Source] = {}
+        self.once = Stage("the same for all tiles", once=True)
+        self.once_builder = Builder()
 
     def run(self) -> Stages:
         body = self.kernel.body
@@ -55,6 +57,9 @@ class Vectoriser:
             self._begin("tile")
             self._compute(range(len(body)))
             self._end()
+            if self.once.loads:
+                self.once.body = self.once_builder.instrs
+                self.stages.insert(0, self.once)
         else:
             self._passes()
         return Stages(self.kernel, self.plane, self.whole, self.stages, self.numbers)
@@ -185,10 +190,19 @@ class Vectoriser:
             name = f"{operand.name}_{access}"
             self.stage.scalars.append(ScalarLoad(access, name, dtype))
             result = Scalar(_representation(dtype), name)
+        elif self._is_constant(access, form):
+            result = self.rearranging.load(self.once_builder, self.once, access, dtype, form)
         else:
             result = self.rearranging.load(self.builder, self.stage, access, dtype, form)
         self.loaded[access] = result
         return result
+
+    def _is_constant(self, access: int, form: Form) -> bool:
+        """Whether all tiles of a core meet the same elements: a row, where each tile has whole rows."""
+        layout = self.kernel.accesses[access].layout
+        walked = {k for k, c in enumerate(layout) if c != Stride.ZERO}
+        alone = walked == {self.plane.lane} and layout[self.plane.lane] == Stride.UNIT
+        return self.whole and self.plane.reduces_lanes and form is Form.ROW and alone
 
     def _index(self, axis: int) -> Source:
         form = self.plane.form({axis})

@@ -19,6 +19,8 @@ from .tile import Form
 MOST_STEP = 16
 MOST_STEP_BYTES = 64
 BLOCK = 32
+# What is tried one after another until a tile fits.
+THRIFT = (0, 1, 2)
 # What elements are gathered from is kept in UB where it takes no more bytes there, by an element's bytes in
 # memory: bytes are widened, and 64-bit integers narrowed.
 MOST_TABLE_BYTES = 32768
@@ -61,9 +63,18 @@ class Way(NamedTuple):
 ROWS = Way()
 
 
-def choose_ways(kernel: Kernel, binding: Binding, plane: Plane) -> tuple[Way, ...]:
-    """The way of each access at these strides and offsets."""
-    ways = [_alone(kernel, binding, plane, n) for n in range(len(kernel.accesses))]
+def choose_ways(kernel: Kernel, binding: Binding, plane: Plane, thrift: int = 0) -> tuple[Way, ...]:
+    """The way of each access at these strides and offsets.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    binding : Binding
+    plane : Plane
+    thrift : int
+        One of `THRIFT`: how much is done to take little of UB, for kernels of many operands.
+    """
+    ways = [_alone(kernel, binding, plane, n, thrift) for n in range(len(kernel.accesses))]
     stored = {i.attrs[0] for i in kernel.body if i.op == "store"}
     loads = [i.attrs[0] for i in kernel.body if i.op == "load" and i.attrs[0] not in stored]
     alike: dict[tuple[int, str, tuple[int, ...]], list[int]] = {}
@@ -73,7 +84,7 @@ def choose_ways(kernel: Kernel, binding: Binding, plane: Plane) -> tuple[Way, ..
     for members in alike.values():
         _share(members, ways, binding, plane)
     for instr in kernel.body:
-        if instr.op == "gather" and binding.sizes:
+        if instr.op == "gather" and binding.sizes and thrift < 2:
             (n,) = instr.attrs
             operand = kernel.accesses[n].operand
             size = binding.sizes[operand] - binding.offsets[n]
@@ -83,7 +94,7 @@ def choose_ways(kernel: Kernel, binding: Binding, plane: Plane) -> tuple[Way, ..
     return tuple(ways)
 
 
-def _alone(kernel: Kernel, binding: Binding, plane: Plane, access: int) -> Way:
+def _alone(kernel: Kernel, binding: Binding, plane: Plane, access: int, thrift: int) -> Way:
     """The way of an access whatever others read."""
     form = plane.access_form(access)
     if form is None:
@@ -94,20 +105,23 @@ def _alone(kernel: Kernel, binding: Binding, plane: Plane, access: int) -> Way:
     stride = binding.strides[access][walked]
     if stride in (0, 1):
         return ROWS
-    if _is_small(stride, operand.dtype.itemsize, stored):
+    most = MOST_STEP_BYTES if thrift == 0 else BLOCK
+    if _is_small(stride, operand.dtype.itemsize, stored, most):
         return Way("steps", stride)
     if form is Form.FULL and plane.row >= 0:
         across = binding.strides[access][plane.row]
-        if across == 1 or _is_small(across, operand.dtype.itemsize, stored):
+        # Rows are padded then, of which there may be few.
+        few = thrift == 0 and _is_small(across, operand.dtype.itemsize, stored, most)
+        if few or (across == 1 and thrift < 2):
             return Way("turned", across)
     return Way("slots", 1 if stride > 0 else -1)
 
 
-def _is_small(stride: int, width: int, stored: bool) -> bool:
+def _is_small(stride: int, width: int, stored: bool, most: int) -> bool:
     """Whether what lies between elements is copied with them. Of what is stored that would be overwritten."""
     if stored:
         return stride == -1
-    return stride == -1 or (1 < abs(stride) <= MOST_STEP and abs(stride) * width <= MOST_STEP_BYTES)
+    return stride == -1 or (1 < abs(stride) <= MOST_STEP and abs(stride) * width <= most)
 
 
 def _share(members: list[int], ways: list[Way], binding: Binding, plane: Plane) -> None:

@@ -51,6 +51,7 @@ struct Tensors {
     GlobalTensor<uint8_t> ga, gb, gd;
     int32_t na, nb, nd;
     Tensors(GM_ADDR x, GM_ADDR y, GM_ADDR z, int32_t a, int32_t b, int32_t d) : na(a), nb(b), nd(d) {
+        SetCtrlSpr<48, 48>(1);
         pipe.InitBuffer(ub, 196608);
         ga.SetGlobalBuffer(x, na); gb.SetGlobalBuffer(y, nb); gd.SetGlobalBuffer(z, nd);
         DataCopy(at<uint8_t>(0, na), ga, na);

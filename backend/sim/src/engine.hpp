@@ -188,7 +188,8 @@ struct Core {
 
     std::array<uint32_t, pipes> count{};  // instructions issued
     std::array<std::array<uint32_t, pipes>, pipes>
-        known{};  // known[p][q]: what of q is over before p goes on
+        known{};                               // known[p][q]: what of q is over before p goes on
+    std::array<uint32_t, pipes> barrier_at{};  // instructions issued at the last barrier
     std::array<std::vector<Site>, pipes> sites;
     std::vector<Access> accesses;
     struct Copied {

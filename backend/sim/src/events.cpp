@@ -88,6 +88,10 @@ void pipe_barrier(Pipe pipe, Where where) {
         return;  // nothing of that pipe to wait for
     }
     core.record(Event::PipeBarrier, pipe, pipe, 0, "PipeBarrier", where, {});
+    if (pipe == Pipe::ALL)
+        core.barrier_at = core.count;
+    else
+        core.barrier_at[static_cast<size_t>(pipe)] = core.count[static_cast<size_t>(pipe)];
 }
 
 int32_t free_event(Pipe from, Pipe to, bool take, Where where) {
