@@ -298,7 +298,7 @@ __aicore__ inline void NanLanes(const LocalTensor<half>& dst, const LocalTensor<
     const LocalTensor<half> numbers = folded[n / 8].ReinterpretCast<half>();
     Cast(numbers, folded.ReinterpretCast<int16_t>(), RoundMode::CAST_RINT, rows * words);
     Abs(numbers, numbers, static_cast<int32_t>(rows * words));
-    const LocalTensor<half> more = folded[n / 4].ReinterpretCast<half>();
+    const LocalTensor<half> more = folded[n / 4 + 256].ReinterpretCast<half>();
     for (uint32_t word = 0; word < words; word += 128) {
         const int32_t count = static_cast<int32_t>(Least<uint32_t>(128, words - word));
         for (uint32_t row = 0; row < rows; row += 240) {

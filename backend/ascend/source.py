@@ -17,7 +17,7 @@ from .buffers import PARTS, Buffer, Buffers
 from .chip import Chip
 from .emit import COUNT, InstructionWriter
 from .generated import Bound, Field, Generated, Parameter
-from .rearrange import described, granule
+from .rearrange import described
 from .reduction import identity
 from .stage import MEMORY, MOVES, ScalarLoad, Stage, Stages
 from .text import CTYPE, IEEE_MODE, Writer, literal, without_unread
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Dtype = np.dtype[Any]
 # Of the events between two pipes, numbers up to here are the stages'; the rest serve single waits.
 STAGE_EVENTS = 6
+# Instructions that wait for the vector unit before the scalar unit does.
+QUEUE = 32
 # Where cores share the rows of a reduction, they have at least so many lanes to copy in a piece.
 WIDE_LANES = 1024
 SINGLE_EVENT = 7
@@ -359,8 +361,8 @@ class Source:
         elif cleared:
             write("PipeBarrier<PIPE_ALL>();")
         if self.tuning.copies > 1:
-            for number in range(len(self.stages.stages)):
-                write(f"uint32_t turn{number} = 0;")
+            for number, stage in enumerate(self.stages.stages):
+                write(f"uint32_t {'ahead' if self._prefetches(stage) else 'turn'}{number} = 0;")
         if self.has_parts:
             write("uint32_t meeting = 0;")
 
@@ -452,7 +454,7 @@ class Source:
             add(name, "int32_t", name)
 
     def _loops(self) -> None:
-        write, t, plane = self.write, self.tuning, self.plane
+        write, t = self.write, self.tuning
         if t.split:
             write("// The cores of a team share the reductions of a unit.")
             write("const int64_t team = GetBlockIdx() / t.shares;")
@@ -467,30 +469,74 @@ class Source:
         write("const int64_t unit_end = t.units * (team + 1) / teams;")
         if self.stages.stages[0].once:
             self._once(self.stages.stages[0])
+        if self.stages.whole:
+            number = len(self.stages.stages) - 1
+            self._pipeline(number, "int64_t", "unit", self._whole)
+            return
         with write.block("for (int64_t unit = unit_begin; unit < unit_end; ++unit)"):
-            write("int64_t rest = unit;")
-            if not plane.reduces_lanes:
-                self._digit("lane_tile", "t.lane_tiles", last=not self._cuts_rows() and not plane.outer)
-                self._span("lane", plane.lane, "lanes", "t.tile_lanes")
-            if self._cuts_rows():
-                self._digit("row_tile", "t.row_tiles", last=not plane.outer)
-                self._span("row", plane.row, "rows", "t.tile_rows")
-            for position, axis in enumerate(reversed(plane.outer)):
-                self._digit(f"i{axis}", self.extent(axis), last=position == len(plane.outer) - 1)
-            if plane.row < 0:
-                write("const uint32_t rows = 1;")
-            if self.stages.whole:
-                self._whole()
+            self._unit()
             for number, stage in enumerate(self.stages.stages):
-                if not stage.once:
-                    self._stage(number, stage)
+                self._stage(number, stage)
             # What was loaded for all of a unit is free again.
-            if self._events_fit() and not self.stages.whole:
-                for number, stage in enumerate(self.stages.stages):
-                    if stage.loads and not stage.loops:
-                        write(self._set("V_MTE2", number))
-                        if t.copies > 1:
-                            write(f"turn{number} ^= 1;")
+            for number, stage in enumerate(self.stages.stages if self._events_fit() else ()):
+                if stage.loads and not stage.loops:
+                    write(self._set("V_MTE2", number))
+                    if t.copies > 1:
+                        write(f"turn{number} ^= 1;")
+
+    def _unit(self) -> None:
+        """Where a unit lies along the parallel axes."""
+        write, plane = self.write, self.plane
+        write("int64_t rest = unit;")
+        if not plane.reduces_lanes:
+            self._digit("lane_tile", "t.lane_tiles", last=not self._cuts_rows() and not plane.outer)
+            self._span("lane", plane.lane, "lanes", "t.tile_lanes")
+        if self._cuts_rows():
+            self._digit("row_tile", "t.row_tiles", last=not plane.outer)
+            self._span("row", plane.row, "rows", "t.tile_rows")
+        for position, axis in enumerate(reversed(plane.outer)):
+            self._digit(f"i{axis}", self.extent(axis), last=position == len(plane.outer) - 1)
+        if plane.row < 0:
+            write("const uint32_t rows = 1;")
+
+    def _pipeline(self, number: int, ctype: str, name: str, place: Callable[[], None]) -> None:
+        """A loop over tiles: copies in, instructions, copies out.
+
+        Where a tile takes the vector unit more instructions than wait in its queue, the next tile's copies are
+        issued before them: behind them they would begin only when most of the instructions are done.
+        """
+        write, stage = self.write, self.stages.stages[number]
+        if not self._prefetches(stage):
+            with write.block(f"for ({ctype} {name} = {name}_begin; {name} < {name}_end; ++{name})"):
+                place()
+                write("", f"// {stage.name}")
+                self._copies_in(number, stage)
+                self._instructions(number, stage)
+                if self.tuning.copies > 1 and (stage.loads or stage.stores):
+                    write(f"turn{number} ^= 1;")
+            return
+        with write.block(f"for ({ctype} step = {name}_begin; step <= {name}_end; ++step)"):
+            write("// The next tile is copied while this one is computed.")
+            with write.block(f"if (step < {name}_end)"):
+                write(f"const {ctype} {name} = step;", f"const uint32_t turn{number} = ahead{number};")
+                place()
+                self._copies_in(number, stage)
+            with write.block(f"if (step > {name}_begin)"):
+                write(
+                    f"const {ctype} {name} = step - 1;", f"const uint32_t turn{number} = ahead{number} ^ 1;"
+                )
+                place()
+                write("", f"// {stage.name}")
+                self._instructions(number, stage)
+            write(f"ahead{number} ^= 1;")
+
+    def _prefetches(self, stage: Stage) -> bool:
+        """Whether the copies of a tile are issued before the instructions of the one before it."""
+        options = self.tuning.options
+        if not (options.prefetch and self._events_fit() and self.tuning.copies > 1 and stage.loads):
+            return False
+        loops = any(i.op == "Reduce" or (i.attrs and i.attrs[0] in ("row", "column")) for i in stage.body)
+        return loops or len(stage.body) >= QUEUE
 
     def _once(self, stage: Stage) -> None:
         """What is loaded before all tiles."""
@@ -532,6 +578,7 @@ class Source:
         )
 
     def _whole(self) -> None:
+        self._unit()
         write, plane = self.write, self.plane
         if plane.reduces_lanes:
             write(
@@ -560,12 +607,9 @@ class Source:
         self.write(*lines)
 
     def _stage(self, number: int, stage: Stage) -> None:
-        write, plane = self.write, self.plane
+        write = self.write
         self.stage_number = number
         write("", f"// {stage.name}")
-        if self.stages.whole:
-            self._copies_and_instructions(number, stage)
-            return
         if not stage.loops:
             for scalar in stage.scalars:  # for the stages that follow too
                 self._scalar_load(scalar)
@@ -573,30 +617,36 @@ class Source:
             once = self.tuning.split and stage.stores
             with write.block("if (member == 0)" if once else ""):
                 self._outer_counts()
-                self._copies_and_instructions(number, stage)
+                self._copies_in(number, stage)
+                self._instructions(number, stage)
+                if self.tuning.copies > 1 and stage.stores and not stage.loads:
+                    write(f"turn{number} ^= 1;")
             return
         if stage.before:
             with write.block(""):
                 self._outer_counts()
                 for instr in stage.before:
                     self.instruction(instr)
-        with write.block("for (int32_t part = part_begin; part < part_end; ++part)"):
-            write("int32_t left = part;")
-            if plane.reduces_lanes:
-                write("const int32_t lane_tile = left % t.lane_tiles;", "left /= t.lane_tiles;")
-                self._span("lane", plane.lane, "lanes", "t.tile_lanes")
-            elif plane.reduces_rows:
-                write("const int32_t row_tile = left % t.row_tiles;", "left /= t.row_tiles;")
-                self._span("row", plane.row, "rows", "t.tile_rows")
-            for axis in reversed(plane.inner):
-                write(f"const int32_t i{axis} = left % {self.extent(axis)};", f"left /= {self.extent(axis)};")
-            self._counts()
-            self._copies_and_instructions(number, stage)
+        self._pipeline(number, "int32_t", "part", self._part)
         if stage.after:
             with write.block(""):
                 self._outer_counts()
                 for instr in stage.after:
                     self._instr(instr)
+
+    def _part(self) -> None:
+        """Where a tile lies along the reduced axes."""
+        write, plane = self.write, self.plane
+        write("int32_t left = part;")
+        if plane.reduces_lanes:
+            write("const int32_t lane_tile = left % t.lane_tiles;", "left /= t.lane_tiles;")
+            self._span("lane", plane.lane, "lanes", "t.tile_lanes")
+        elif plane.reduces_rows:
+            write("const int32_t row_tile = left % t.row_tiles;", "left /= t.row_tiles;")
+            self._span("row", plane.row, "rows", "t.tile_rows")
+        for axis in reversed(plane.inner):
+            write(f"const int32_t i{axis} = left % {self.extent(axis)};", f"left /= {self.extent(axis)};")
+        self._counts()
 
     def _outer_counts(self) -> None:
         """Counts where only values over the parallel axes are."""
@@ -609,22 +659,27 @@ class Source:
             if not plane.reduces_rows and plane.row >= 0:
                 self.write("const uint32_t nr = Align(rows, 128);")
 
-    def _copies_and_instructions(self, number: int, stage: Stage) -> None:
+    def _copies_in(self, number: int, stage: Stage) -> None:
         write, events = self.write, self._events_fit()
-        body = stage.body
-        later = not stage.loops and not self.stages.whole  # its loads are needed by the stages that follow
-        if stage.loops or self.stages.whole:
-            for scalar in stage.scalars:
-                self._scalar_load(scalar)
         if stage.loads:
             if events:
                 write(self._wait("V_MTE2", number))
             for load in stage.loads:
                 self.transfer.load(load)
-            write(*([self._set("MTE2_V", number), self._wait("MTE2_V", number)] if events else [_BARRIER]))
+            write(self._set("MTE2_V", number) if events else _BARRIER)
+
+    def _instructions(self, number: int, stage: Stage) -> None:
+        """The instructions of a tile and its copies out."""
+        write, events = self.write, self._events_fit()
+        later = not stage.loops and not self.stages.whole  # its loads are needed by the stages that follow
+        if stage.loops or self.stages.whole:
+            for scalar in stage.scalars:
+                self._scalar_load(scalar)
+        if stage.loads and events:
+            write(self._wait("MTE2_V", number))
         if stage.stores and events:
             write(self._wait("MTE3_V", number))
-        for instr in body:
+        for instr in stage.body:
             self._instr(instr)
         if stage.loads and events and not later:
             write(self._set("V_MTE2", number))
@@ -635,8 +690,6 @@ class Source:
             write(self._set("MTE3_V", number) if events else _BARRIER)
         elif stage.loads and not events:
             write(_BARRIER)
-        if self.tuning.copies > 1 and (stage.loads or stage.stores) and not (later and stage.loads):
-            write(f"turn{number} ^= 1;")
 
     def _instr(self, instr: VectorInstr) -> None:
         write = self.write

@@ -175,12 +175,13 @@ class TransferWriter:
         for table, (access, raw) in self.kept.items():
             s.used |= {"Clear", "CopyIn"}
             found = s.kernel.accesses[access]
+            memory = f"{s.global_name(access)}[{s.offset(access, {})}]"
             size = s.field(f"z{found.operand}", "int32_t", f"z{found.operand} - o{found.anchor}")
             write(
                 f"Clear({s.tensor(raw, raw.dtype)});",
                 f"SetFlag<HardEvent::V_MTE2>({_EVENT});",
                 f"WaitFlag<HardEvent::V_MTE2>({_EVENT});",
-                f"CopyIn({s.tensor(raw, raw.dtype)}, {s.global_name(access)}[{s.offset(access, {})}], {size});",
+                f"CopyIn({s.tensor(raw, raw.dtype)}, {memory}, {size});",
                 f"SetFlag<HardEvent::MTE2_V>({_EVENT});",
                 f"WaitFlag<HardEvent::MTE2_V>({_EVENT});",
             )

@@ -45,6 +45,8 @@ class Options(NamedTuple):
         What is read once goes past the L2.
     cores : bool
         The work is split over cores.
+    prefetch : bool
+        Copies of a tile are issued before the instructions of the one before it, where those are many.
     """
 
     double_buffer: bool = True
@@ -53,6 +55,7 @@ class Options(NamedTuple):
     direct: bool = True
     cache_hint: bool = True
     cores: bool = True
+    prefetch: bool = True
 
 
 ALL = Options()

@@ -121,6 +121,7 @@ void convert_row(uint8_t* to, const uint8_t* from, uint32_t count, Dtype source,
         const uint16_t bits = how == Quantization::ToHalf ? float_to_half(value) : float_to_bfloat16(value);
         std::memcpy(to + e * 2, &bits, 2);
     }
+    saturate_results(how == Quantization::ToHalf ? Dtype::F16 : Dtype::BF16, to, count);
 }
 
 uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
