@@ -141,7 +141,11 @@ class KernelInfo:
 
         On the CPU that of the same kernel for an Ascend 910B1.
         """
-        return self._generated("tiling").tiling
+        work, generated = self._work("tiling"), self._generated("tiling")
+        if work.lowered is None:
+            return generated.tiling
+        kernel = named(work.lowered.kernel, work.names)
+        return _ascend(work.backend).tiling(kernel, work.lowered.binding)
 
     @property
     def cost(self) -> Cost:
@@ -176,7 +180,9 @@ class KernelInfo:
             return work.product
         ascend = _ascend(work.backend)
         kernel, binding = named(work.lowered.kernel, work.names), work.lowered.binding
-        refusal = ascend.lacking(kernel) or ascend.refusal(kernel, binding)
+        # What was cut for the chip has nothing that it lacks; indices are known to fit 32 bits there.
+        refusal = ascend.lacking(kernel) if ascend is not work.backend else ""
+        refusal = refusal or ascend.refusal(kernel, binding)
         if refusal:
             raise NotSupported(
                 f"[{asked}] expected a kernel for {ascend.chip.name}, given one that it cannot run: {refusal}"
@@ -184,16 +190,18 @@ class KernelInfo:
         return ascend.generate(kernel, binding)
 
     def __str__(self) -> str:
-        lines = [f"{self.kind} {self.name}: {', '.join(self.ops)}"]
+        usual = self.backend in ("cpu", "host") and not self.reason.startswith("runs on the host")
+        where = "" if usual or self.kind == "host" else f" on {self.backend}"
+        lines = [f"{self.kind} {self.name}{where}: {', '.join(self.ops)}"]
         lines.append(
             f"  reads   {', '.join(map(str, self.inputs)) or 'nothing'}  ({_bytes(self.bytes_read)})"
         )
         lines.append(f"  writes  {', '.join(map(str, self.outputs))}  ({_bytes(self.bytes_written)})")
         lines.append(f"  began   {self.reason}")
         if self.extents or self.ir:
-            where = "in memory" if self.cached else "to be compiled, or read from disk"
+            code = "in memory" if self.cached else "to be compiled, or read from disk"
             size = f"{' x '.join(map(str, self.bucket))} ± 20 %" if self.bucket else "one point"
-            lines.append(f"  bucket  {size}; code {where}")
+            lines.append(f"  bucket  {size}; code {code}")
         return "\n".join(lines)
 
 

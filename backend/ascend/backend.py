@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,8 @@ from .chip import Chip
 from .generated import Generated, Refused, free_names
 from .product import Products
 from .support import refusal
-from .vector_kernel import VectorTuning, generate, tune
+from .tiling import Tiling
+from .vector_kernel import VectorTuning, generate, predicted, tune
 
 ARCHITECTURE = "dav-2201"
 MAX_GENERATED = 512
@@ -38,6 +39,25 @@ _PLAIN = re.compile(r"[xy]\d+")
 def _named(kernel: Kernel, names: Iterable[str]) -> Kernel:
     operands = zip(kernel.operands, names, strict=True)
     return replace(kernel, operands=tuple(replace(o, name=name) for o, name in operands))
+
+
+@dataclass(frozen=True)
+class KernelTiling:
+    """How a vector kernel is cut into tiles. Prints as text.
+
+    Attributes
+    ----------
+    buffers : VectorTiling
+        The largest tile, and where each buffer lies in UB.
+    predicted : Tiling
+        The tile and the cores for these sizes, what binds, and the time of each pipe in µs.
+    """
+
+    buffers: Any
+    predicted: Tiling
+
+    def __str__(self) -> str:
+        return f"{self.buffers}\n{self.predicted}"
 
 
 def _computes_numbers(kernel: Kernel) -> bool:
@@ -130,6 +150,19 @@ class Ascend:
         text = self.written(_named(kernel, plain), tuning).source.partition("__global__")[2]
         words = {w for w in re.findall(r"\w+", text) if not _PLAIN.match(w)}
         return self.written(_named(kernel, free_names([o.name for o in kernel.operands], words)), tuning)
+
+    def tiling(self, kernel: Kernel, binding: Binding) -> KernelTiling:
+        """How a kernel is cut into tiles, and what that is predicted to take at these sizes.
+
+        Raises
+        ------
+        Refused
+            Where it cannot be written.
+        """
+        tuning = self.tune(kernel, binding)
+        assert isinstance(tuning, VectorTuning)
+        found = predicted(kernel, binding, tuning, self.chip)
+        return KernelTiling(self.generate(kernel, binding).tiling, found)
 
     def written(self, kernel: Kernel, tuning: Hashable) -> Generated:
         """The kernel in Ascend C as it was tuned."""

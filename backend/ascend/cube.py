@@ -95,7 +95,7 @@ class CubeKernel:
             s.a_stride, s.b_stride, s.c_stride, s.bias_stride,
             s.m, s.n, s.k, s.batch, s.a_pitch, s.b_pitch, s.c_pitch,
             shares.batch_cores, shares.m_cores, shares.n_cores, shares.rounds, shares.m_tiles, shares.n_tiles,
-            shares.unit_m, shares.unit_n,
+            shares.unit_m, shares.unit_n, shares.k_cores,
             t.base_m, t.base_n, t.base_k, t.packet_a, t.packet_b, t.parts_a, t.parts_b, t.once_a, t.once_b,
         )  # fmt: skip
         assert len(values) == len(FIELDS)

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import keyword
 import re
+import textwrap
 
 from .cube_problem import CTYPES, RESULTS, SIZES, Contraction, CubeOptions
 from .cube_tiling import BIAS_ROW, CubeTiling
 from .text import IEEE_MODE, Writer
+
+SECOND_LINE = " " * 12  # of the parameters of a method
 
 # Fields of the struct that the kernel receives, in their order.
 FIELDS = (
@@ -29,7 +32,7 @@ FIELDS = (
     ("int32_t", "aPitch", "elements from one row in memory to the next"),
     ("int32_t", "bPitch", ""),
     ("int32_t", "cPitch", ""),
-    ("int32_t", "batchCores", "the cores: batch × m × n"),
+    ("int32_t", "batchCores", "the cores: k × batch × m × n"),
     ("int32_t", "mCores", ""),
     ("int32_t", "nCores", ""),
     ("int32_t", "rounds", "times the cores share out a part of n whose operands stay in L2"),
@@ -37,6 +40,7 @@ FIELDS = (
     ("int32_t", "nTiles", ""),
     ("int32_t", "shareM", "tiles start at multiples of these"),
     ("int32_t", "shareN", ""),
+    ("int32_t", "kCores", "cores that each take a part of k"),
     ("int32_t", "baseM", "the largest tile of C, and a step along k, in L0"),
     ("int32_t", "baseN", ""),
     ("int32_t", "baseK", ""),
@@ -95,12 +99,14 @@ class _Kernel:
         self.element = CTYPES[contraction.dtype]
         self.sums = CTYPES[contraction.accumulator]
         self.result = CTYPES[contraction.out]
+        self.splits = options.split_k and contraction.adds_up
 
     # --- the file ---------------------------------------------------------------------------------------
 
     def text(self, summary: list[str]) -> str:
         w = self.write
-        w(*(f"// {line}".rstrip() for line in summary))
+        for line in summary:
+            w(*textwrap.wrap(line, 108, initial_indent="// ", subsequent_indent="//     "))
         w('#include "kernel_operator.h"', "", "using namespace AscendC;", "")
         with self._class("struct Tiling"):
             for ctype, field, note in FIELDS:
@@ -126,7 +132,9 @@ class _Kernel:
         w("")
         a, b, c, bias = identifiers(self.c.names, ("product", "tiling"))
         pointers = [f"GM_ADDR {x}" for x in ((a, b, bias, c) if self.c.bias else (a, b, c))]
-        head = f'extern "C" __global__ __aicore__ void {self.name}({", ".join(pointers)}, Tiling tiling)'
+        start = f'extern "C" __global__ __aicore__ void {self.name}('
+        parameters = ", ".join([*pointers, "Tiling tiling"]) + ")"
+        head = start + parameters if len(start + parameters) < 105 else f"{start}\n    {parameters}"
         with w.block(head):
             w("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);")
             if self.c.dtype != "int8":
@@ -165,8 +173,21 @@ class _Kernel:
             f"    __aicore__ inline void Init(GM_ADDR a, GM_ADDR b, {bias}GM_ADDR c, const Tiling& tiling)"
         ):
             w("t = tiling;", "sizeA = t.baseM * t.packetA;", "sizeB = t.baseN * t.packetB;")
-            w(f"aGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(a));")
-            w(f"bGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(b));")
+            first = ("", "")
+            if self.splits:
+                w(
+                    "// This core's part of k.",
+                    "kCore = GetBlockIdx() / (t.nCores * t.mCores * t.batchCores);",
+                    "const int64_t units = CeilDiv(t.k, unitK);",
+                    "const int32_t kFirst = static_cast<int32_t>(kCore * units / t.kCores) * unitK;",
+                    "t.k = Min(static_cast<int32_t>((kCore + 1) * units / t.kCores) * unitK, t.k) - kFirst;",
+                )
+                first = (
+                    " + static_cast<int64_t>(kFirst) * t.aPitch" if c.transpose_a else " + kFirst",
+                    " + kFirst" if c.transpose_b else " + static_cast<int64_t>(kFirst) * t.bPitch",
+                )
+            w(f"aGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(a){first[0]});")
+            w(f"bGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.element}*>(b){first[1]});")
             w(f"cGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {self.result}*>(c));")
             if c.bias:
                 w(f"biasGlobal.SetGlobalBuffer(reinterpret_cast<__gm__ {CTYPES[c.bias]}*>(biasAddress));")
@@ -191,7 +212,7 @@ class _Kernel:
                 "const int32_t core = GetBlockIdx();",
                 "nCore = core % t.nCores;",
                 "mCore = core / t.nCores % t.mCores;",
-                "const int32_t batchCore = core / (t.nCores * t.mCores);",
+                "const int32_t batchCore = core / (t.nCores * t.mCores) % t.batchCores;",
                 "firstMatrix = static_cast<int64_t>(batchCore) * t.batch / t.batchCores;",
                 "const int32_t matrices =",
                 "    static_cast<int64_t>(batchCore + 1) * t.batch / t.batchCores - firstMatrix;",
@@ -243,8 +264,8 @@ class _Kernel:
                 "return tile;",
             )
         with w.block(
-            "__aicore__ inline void Share(int32_t extent, int32_t unit, int32_t j, int32_t parts, "
-            "int32_t& start, int32_t& size) const"
+            "__aicore__ inline void Share(int32_t extent, int32_t unit, int32_t j, int32_t parts,\n"
+            f"{SECOND_LINE}int32_t& start, int32_t& size) const"
         ):
             w(
                 "const int64_t units = CeilDiv(extent, unit);",
@@ -322,9 +343,9 @@ class _Kernel:
                             f"++{lower}.used;",
                             f"WaitFlag<HardEvent::MTE2_MTE1>({used});",
                             f"Copy{which}();",
+                            "return;",
                         )
-                    with w.block(f"else if ({lower}.part != 0)"):
-                        w(f"Copy{which}();")
+                    w(f"if ({lower}.part != 0) Copy{which}();")
             with w.block(f"__aicore__ inline void Leave{which}(int32_t i, int32_t k)"):
                 w("const bool last = k + t.baseK >= t.k;")
                 w(f"if ((last && !Stays{which}(i + 1)) || (!last && (k + t.baseK) % t.packet{which} == 0))")
@@ -373,8 +394,8 @@ class _Kernel:
         element = self.element
         with w.block(
             f"__aicore__ inline void CopyIn(const LocalTensor<{element}>& to, "
-            f"const GlobalTensor<{element}>& from, int32_t rows, int32_t columns, int32_t height, "
-            "int32_t pitch, bool twice)"
+            f"const GlobalTensor<{element}>& from,\n{SECOND_LINE}"
+            "int32_t rows, int32_t columns, int32_t height, int32_t pitch, bool twice)"
         ):
             w("if (rows == 0) return;")
             w(
@@ -390,16 +411,13 @@ class _Kernel:
             )
             w("// Mmad takes a single row of A for a vector in another layout: it gets the row twice.")
             with w.block("if (twice)"):
-                w("nz.ndNum = 2;", "nz.srcDValue = 1;", "nz.dstNzMatrixStride = block;")
-            with w.block("else if (rows == 1)"):
-                w("nz.srcDValue = 1;")
-            with w.block("else if (pitch > 65535)"):
-                w("// More than the field holds: row by row.")
+                w("nz.ndNum = 2;", "nz.dstNzMatrixStride = block;")
+            w("// A pitch that the field does not hold: row by row.")
+            w("const int32_t copies = pitch > 65535 ? rows : 1;")
+            with w.block("if (copies > 1 || rows == 1)"):
                 w("nz.nValue = 1;", "nz.srcDValue = 1;")
-                with w.block("for (int32_t row = 0; row < rows; ++row)"):
-                    w("DataCopy(to[row * block], from[static_cast<int64_t>(row) * pitch], nz);")
-                w("return;")
-            w("DataCopy(to, from, nz);")
+            w("for (int32_t row = 0; row < copies; ++row)")
+            w("    DataCopy(to[row * block], from[static_cast<int64_t>(row) * pitch], nz);")
         if c.bias:
             first = 2 * self.t.l1_buffers
             with w.block("__aicore__ inline void CopyBias(int32_t i)"):
@@ -451,7 +469,7 @@ class _Kernel:
     def _loads(self) -> None:
         w, c, element = self.write, self.c, self.element
         signature = (
-            f"(const LocalTensor<{element}>& to, const LocalTensor<{element}>& from, "
+            f"(const LocalTensor<{element}>& to, const LocalTensor<{element}>& from,\n{SECOND_LINE}"
             "int32_t k0, int32_t height, int32_t {extent}, int32_t k)"
         )
         w(
@@ -521,7 +539,8 @@ class _Kernel:
                     f"CeilTo({left}, unitK)" if transposed else f"CeilTo(tile.{extent}, unit{extent.upper()})"
                 )
                 packet = f"{lower}Packets.Get<{element}>()[({lower}.used - 1) % buffersL1 * size{which}]"
-                w(f"Load{which}({lower}Step, {packet}, k % t.packet{which}, {height}, tile.{extent}, size);")
+                w(f"Load{which}({lower}Step, {packet}, k % t.packet{which},")
+                w(f"      {height}, tile.{extent}, size);")
             w("LeaveA(i, k);", "LeaveB(i, k);")
             w("SetFlag<HardEvent::MTE1_M>(side);", "WaitFlag<HardEvent::MTE1_M>(side);")
             w("MmadParams mmad;")
@@ -538,12 +557,12 @@ class _Kernel:
                 f"    results.Get<{self.sums}>()[i % buffersL0C * t.baseM * t.baseN];",
             )
             if c.bias:
-                with w.block("if (k == 0)"):
-                    w("mmad.cmatrixInitVal = false;")
-                    w(f"Mmad(sums, aStep, bStep, biasTable.Get<{self.sums}>(), mmad);")
-                    w("SetFlag<HardEvent::M_MTE1>(6);")
-                with w.block("else"):
-                    w("Mmad(sums, aStep, bStep, mmad);")
+                w(
+                    "if (k == 0) mmad.cmatrixInitVal = false;",
+                    f"if (k == 0) Mmad(sums, aStep, bStep, biasTable.Get<{self.sums}>(), mmad);",
+                    "if (k == 0) SetFlag<HardEvent::M_MTE1>(6);",
+                    "if (k > 0) Mmad(sums, aStep, bStep, mmad);",
+                )
             else:
                 w("Mmad(sums, aStep, bStep, mmad);")
             w("// Small results follow each other faster than they are complete.")
@@ -567,14 +586,27 @@ class _Kernel:
                 w("out.reluEn = true;")
             if o.unit_flag:
                 w("out.unitFlag = 3;")
-            w(
-                f"Fixpipe<{self.result}, {self.sums}, CFG_ROW_MAJOR>(",
-                "    cGlobal[tile.matrix * t.cBatch + static_cast<int64_t>(tile.m0) * t.cPitch + tile.n0],",
-                f"    results.Get<{self.sums}>()[i % buffersL0C * t.baseM * t.baseN], out);",
-            )
+            if self.splits:
+                w("// The cores of a tile add their sums in turn, so that the result is always the same.")
+                with w.block("for (int32_t turn = 0; turn < t.kCores; ++turn)"):
+                    with w.block("if (turn == kCore)"):
+                        w(f"if (turn > 0) SetAtomicAdd<{self.result}>();")
+                        self._fixpipe()
+                        w("if (turn > 0) SetAtomicNone();")
+                    w("if (turn + 1 == t.kCores) break;")
+                    w("CrossCoreSetFlag<0, PIPE_FIX>(0);", "CrossCoreWaitFlag(0);")
+            else:
+                self._fixpipe()
             if not o.unit_flag:
                 w("SetFlag<HardEvent::FIX_M>(i % buffersL0C);")
         w("")
+
+    def _fixpipe(self) -> None:
+        self.write(
+            f"Fixpipe<{self.result}, {self.sums}, CFG_ROW_MAJOR>(",
+            "    cGlobal[tile.matrix * t.cBatch + static_cast<int64_t>(tile.m0) * t.cPitch + tile.n0],",
+            f"    results.Get<{self.sums}>()[i % buffersL0C * t.baseM * t.baseN], out);",
+        )
 
     def _members(self) -> None:
         w, c = self.write, self.c
@@ -586,6 +618,8 @@ class _Kernel:
             w(f"GlobalTensor<{CTYPES[c.bias]}> biasGlobal;")
             w("TBuf<TPosition::C1> biasRows;", "TBuf<TPosition::C2> biasTable;")
         w("int64_t firstMatrix = 0;", "int32_t mCore = 0, nCore = 0, tiles = 0, steps = 0;")
+        if self.splits:
+            w("int32_t kCore = 0;")
         w("int32_t sizeA = 0, sizeB = 0;  // elements of a packet's buffer")
         w("Packets a{0, 0, 0, 0, 0}, b{0, 0, 0, 0, 0};")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from pyasc.ops.errors import ArgumentError
 
@@ -91,6 +91,11 @@ class Contraction:
         return SIZES[self.dtype]
 
     @property
+    def adds_up(self) -> bool:
+        """Whether sums over parts of k may be added in C itself: it holds what they are, and nothing else."""
+        return self.out == self.accumulator and not self.bias and not self.relu
+
+    @property
     def block(self) -> int:
         """Operand elements in a block of 32 bytes (C0)."""
         return 32 // self.size
@@ -134,6 +139,9 @@ class CubeOptions:
         Let Fixpipe take a result away fractal by fractal while the next one is begun.
     cache_hint : bool
         Let an operand that is read once go past L2.
+    split_k : bool
+        Where C is small, let several cores each take a part of k; they add their sums one after another,
+        always in the same order.
     """
 
     double_buffer_l1: bool = True
@@ -143,7 +151,8 @@ class CubeOptions:
     large_packets: bool = True
     unit_flag: bool = True
     cache_hint: bool = True
+    split_k: bool = True
 
     @classmethod
     def none(cls) -> CubeOptions:
-        return cls(False, False, False, False, False, False, False)
+        return cls(*(False for _ in fields(cls)))

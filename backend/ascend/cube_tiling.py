@@ -38,6 +38,8 @@ class Shares:
         Tiles of a core in a round.
     unit_m, unit_n : int
         Tiles start at multiples of these: fractals, or lines of memory.
+    k_cores : int
+        Cores that each take a part of k of the same tile.
     """
 
     batch_cores: int
@@ -48,10 +50,11 @@ class Shares:
     n_tiles: int
     unit_m: int
     unit_n: int
+    k_cores: int = 1
 
     @property
     def cores(self) -> int:
-        return self.batch_cores * self.m_cores * self.n_cores
+        return self.batch_cores * self.m_cores * self.n_cores * self.k_cores
 
     @property
     def rows(self) -> int:
@@ -128,7 +131,8 @@ class CubeTiling:
             f"tile {self.base_m} x {self.base_n} x {self.base_k}, packets of {self.step_ka} (A) and "
             f"{self.step_kb} (B) steps; buffers L1 {self.l1_buffers}, L0 {self.l0_buffers}, "
             f"L0C {self.l0c_buffers}; {self.binding}\n"
-            f"{s.cores} cores ({s.batch_cores} x {s.m_cores} x {s.n_cores}), rounds {s.rounds}, "
+            f"{s.cores} cores ({s.batch_cores} x {s.m_cores} x {s.n_cores} x {s.k_cores}), "
+            f"rounds {s.rounds}, "
             f"tiles of a core in a round {s.m_tiles} x {s.n_tiles}\n"
             f"predicted {self.times['total']:.1f} us: {times}"
         )
@@ -210,9 +214,15 @@ def _solve(c: Contraction, _: str, known: _Known, options: CubeOptions) -> CubeT
             if found is not None:
                 best = found
     assert best is not None
+    rates = CubeRates.of(chip, c.dtype)
+    whole = c
+    if options.split_k and c.adds_up:
+        found = _split_k(c, chip, options, rates, best[0])
+        if found is not None:
+            best = found
+            c = part_of(c, best[1].shares.k_cores)
     t = best[1]
     s = t.shares
-    rates = CubeRates.of(chip, c.dtype)
     choice = Choice(
         t.base_m, t.base_n, t.base_k, t.step_ka, t.step_kb, s.batch_cores, s.m_cores, s.n_cores, s.rounds,
         s.m_tiles, s.n_tiles, s.unit_m, s.unit_n,
@@ -221,10 +231,44 @@ def _solve(c: Contraction, _: str, known: _Known, options: CubeOptions) -> CubeT
         pipe: float(cycles) / rates.cycles_per_us
         for pipe, cycles in predicted(c, rates, options, choice).items()
     }
+    times["total"] = best[0] / rates.cycles_per_us
+    c = whole
     line = rates.line // c.size
     once_a = s.columns == 1 and (not c.transpose_a or s.unit_m % line == 0)
     once_b = s.rows == 1 and (c.transpose_b or s.unit_n % line == 0)
     return replace(t, times=times, binding=_binding(c, chip, options, t), once_a=once_a, once_b=once_b)
+
+
+def part_of(c: Contraction, k_cores: int) -> Contraction:
+    """What one of the cores that share k multiplies: rows lie as far apart as before."""
+    units = -(-c.k // c.depth_unit)
+    a_pitch, b_pitch = c.pitches()
+    return replace(c, k=-(-units // k_cores) * c.depth_unit, a_pitch=a_pitch, b_pitch=b_pitch)
+
+
+def _split_k(
+    c: Contraction, chip: Chip, options: CubeOptions, rates: CubeRates, known: float
+) -> tuple[float, CubeTiling] | None:
+    """The best tiling in which cores share k, if it takes less than the time known; a core has one tile."""
+    tiles = -(-c.m * c.n * c.batch // (chip.capacity.l0c // 4))
+    if c.k < 1024 or tiles * 2 > chip.cube_cores:
+        return None
+    best: tuple[float, CubeTiling] | None = None
+    for k_cores in range(2, chip.cube_cores // tiles + 1):
+        part, fewer = part_of(c, k_cores), replace(chip, cube_cores=chip.cube_cores // k_cores)
+        # One after another the cores add their tile; all wait for each.
+        turns = (k_cores - 1) * (rates.barrier + c.m * c.n * c.batch * SIZES[c.out] / rates.write)
+        for share_m in _share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0]):
+            for share_n in _share_units(c, not c.transpose_b, c.column_unit, c.n, c.pitches()[1]):
+                found = _search(part, fewer, options, share_m, share_n, known - turns, alone=True)
+                if found is None:
+                    continue
+                begun = rates.launch_core * (k_cores - 1) * found[1].shares.cores
+                time = found[0] + turns + begun
+                if time < known:
+                    known = time
+                    best = time, replace(found[1], shares=replace(found[1].shares, k_cores=k_cores))
+    return best
 
 
 def _share_units(
@@ -297,14 +341,23 @@ def _axes(extent: int, unit: int, cores: int, rounds: int, limit: int) -> NDArra
 
 
 def _search(
-    c: Contraction, chip: Chip, options: CubeOptions, share_m: int, share_n: int, known: float
+    c: Contraction,
+    chip: Chip,
+    options: CubeOptions,
+    share_m: int,
+    share_n: int,
+    known: float,
+    alone: bool = False,
 ) -> tuple[float, CubeTiling] | None:
     rates = CubeRates.of(chip, c.dtype)
-    rounds = min(rounds_of(c, chip, options), -(-c.n // share_n))
+    rounds = 1 if alone else min(rounds_of(c, chip, options), -(-c.n // share_n))
     t = candidates(c, chip, options, share_m, share_n, rounds)
     if len(t.m) == 0 and rounds > 1:
         rounds = 1
         t = candidates(c, chip, options, share_m, share_n, rounds)
+    if alone:  # a core keeps its only tile until its turn
+        single = (t.m_tiles == 1) & (t.n_tiles == 1) & (t.batch_cores >= c.batch)
+        t = _Tiles(*(getattr(t, f)[single] for f in _Tiles.__dataclass_fields__))
     if len(t.m) == 0:
         return None
     l1, l0, _ = buffers(options)

@@ -34,6 +34,7 @@ class CubeRates:
     l2_bytes: int
     launch: float
     launch_core: float
+    barrier: float  # of all cores
 
     @classmethod
     def of(cls, chip: Chip, dtype: str) -> CubeRates:
@@ -62,6 +63,7 @@ class CubeRates:
             l2_bytes=chip.capacity.l2,
             launch=timing.get("launch_us", 0.5) * clock / 1e6 + timing.get("start_cycles", 0),
             launch_core=timing.get("launch_core_us", 0.0) * clock / 1e6,
+            barrier=timing.get("sync_all_cycles", 1850),
         )
 
 

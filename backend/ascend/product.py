@@ -119,8 +119,8 @@ class Products:
         made = generate(replace(contraction, names=_PLAIN), self._chip)
         if names != _PLAIN[:3]:
             words = set(re.findall(r"\w+", made.source)) - set(_PLAIN)
-            a, b, c = free_names(names, words)
-            made = generate(replace(contraction, names=(a, b, c, "bias")), self._chip)
+            left, right, result = free_names(names, words)
+            made = generate(replace(contraction, names=(left, right, result, "bias")), self._chip)
         known.append(made)
         return made
 

@@ -22,6 +22,7 @@ from .ways import BLOCK, Way
 Dtype = np.dtype[Any]
 # What is taken from every so many elements takes an instruction that needs no table of offsets.
 WITHOUT_TABLE = (2, 4)
+COPY_CYCLES = 17.0  # of a copy of a single element
 _GATHERS = {
     "GatherPoints": "element by element: slow",
     "GatherRows": "row by row",
@@ -308,7 +309,11 @@ def work_of(instr: VectorInstr) -> list[Work]:
         case "Pick" | "GatherTable":
             return [Work(1, width, over, cycles=48.0 / width)]
         case "Turn":
-            return [Work(1, width, over, cycles=32.0 / width)]
+            return [Work(1, width, over, cycles=16.0)]
+        case "GatherPoints":
+            (index,) = instr.reads
+            over = {Form.ROW: Over.LANES, Form.COLUMN: Over.ROWS}.get(index.form, Over.POINTS)
+            return [Work(1, 4, over, cycles=64 * COPY_CYCLES)]
         case "ToSlots":
             (source,) = instr.reads
             over = {Form.ROW: Over.LANES, Form.COLUMN: Over.ROWS}.get(source.form, Over.POINTS)

@@ -502,8 +502,8 @@ class Source:
     def _pipeline(self, number: int, ctype: str, name: str, place: Callable[[], None]) -> None:
         """A loop over tiles: copies in, instructions, copies out.
 
-        Where a tile takes the vector unit more instructions than wait in its queue, the next tile's copies are
-        issued before them: behind them they would begin only when most of the instructions are done.
+        Where a tile takes the vector unit more instructions than wait in its queue, the next tile's copies
+        are issued before them: behind them they would begin only when most of the instructions are done.
         """
         write, stage = self.write, self.stages.stages[number]
         if not self._prefetches(stage):

@@ -23,7 +23,8 @@ from .rearrange import streams_of, work_of
 from .source import WIDE_LANES, write
 from .stage import MOVES, Stages
 from .tile import BYTES, MASK, Form, VectorInstr
-from .tiling import Each, Space, Stream, VectorProblem, Work, auto_tiling
+from .tiling import Each, Space, Stream, Tiling, VectorProblem, Work, auto_tiling
+from .tiling_model import REPEAT
 from .vectorise import vectorise
 from .ways import THRIFT, Way, choose_ways
 
@@ -149,12 +150,16 @@ def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL) -
     if plane.reduces_lanes and extent[plane.lane] >= folding.LONG:
         fold = folding.BLOCKS if extent[plane.lane] < folding.LONGEST else folding.ROWS
     split = bool(prepared.reduced) and options.cores and _worth_splitting(bound, plane, chip)
-    tries = [True, False] if prepared.reduced and not plane.inner and not split else [False]
+    tries = [
+        (whole, False) for whole in ((True, False) if prepared.reduced and not plane.inner else (False,))
+    ]
+    if split:  # but cores share no reduction where their parts take too much of UB
+        tries = [(False, True), *tries]
     error: BackendError | None = None
     for ways in dict.fromkeys(choose_ways(prepared, bound, plane, thrift) for thrift in THRIFT):
-        for whole in tries:
+        for whole, shared in tries:
             try:
-                return _tuned(prepared, bound, plane, ways, whole, fold, split, chip, options)
+                return _tuned(prepared, bound, plane, ways, whole, fold, shared, chip, options)
             except BackendError as failed:
                 error = error or failed
     assert error is not None
@@ -305,7 +310,8 @@ def _grain(problem: VectorProblem) -> int:
     rates = tiling.Rates()
     points = problem.rows * problem.lanes * problem.outer * problem.inner
     moved = sum(s.bytes for s in problem.streams if s.form is Form.FULL) or 4
-    cycles = points * moved / rates.read + 1
+    work = sum(w.count * w.cycles * w.bytes for w in problem.work if w.over is Over.POINTS) / REPEAT
+    cycles = points * max(moved / rates.read, work) + 1
     return max(1, round(points * rates.launch_us_per_core * rates.clock_mhz / cycles))
 
 
@@ -358,3 +364,10 @@ def generate(kernel: Kernel, tuning: VectorTuning, chip: Chip) -> Generated:
         _room(buffers, chip),
     )
     return write(kernel, prepared, tuning, chip, stages, buffers, placement)
+
+
+def predicted(kernel: Kernel, binding: Binding, tuning: VectorTuning, chip: Chip) -> Tiling:
+    """What auto_tiling says of the sizes that a kernel was tuned at: time on each pipe, what binds."""
+    t = tuning
+    stages, buffers = _stages(_prepared(kernel), t.lane, t.row, t.ways, t.whole, t.fold, t.split, t.options)
+    return auto_tiling(problem_of(stages, buffers, binding_with_axis(kernel, binding), t.options), chip)

@@ -200,7 +200,7 @@ def cost(generated: Generated, bound: Bound, sizes: tuple[int, ...], store: Stor
         arguments.append(bound.tiling([0] * len(generated.fields)))
     try:
         log = compiled(generated, store).run(
-            bound.blocks, arguments, cores=generated.cores, cost=True, move=False
+            bound.blocks, arguments, cores=generated.cores, check=False, cost=True, move=False
         )
     except SimulationError as error:
         raise LaunchError(str(error)) from error

@@ -108,6 +108,7 @@ class Scheduler:
         self.shifted_uses: dict[int, float] = {}
         self.support: dict[Any, Backend | None] = {}
         self.narrow: set[int] = set()  # ids of the 64-bit values that are known to fit 32 bits
+        self.places: set[int] = set()  # of those, flat indices and their parts
         self.waited_for = 0  # bit set of the steps that some step has among its ancestors
 
     def run(self) -> Schedule:
@@ -162,6 +163,8 @@ class Scheduler:
     def _dtypes(self, value: Value) -> tuple[Any, ...]:
         """The dtypes that code for a value has to do with: 32 bits for those that are known to fit them."""
         values = (value, *(self.values[o] for o in value.operands))
+        if id(value) in self.places:  # and so do the numbers that it is made of, and loads saturate
+            return tuple(INT32 if v.dtype == INT64 else v.dtype for v in values)
         return tuple(INT32 if id(v) in self.narrow else v.dtype for v in values)
 
     def _find_narrow(self) -> None:
@@ -177,6 +180,28 @@ class Scheduler:
                 or (value.primitive is VIEW and id(first) in self.narrow)
             ) and first.dtype != np.uint32:
                 self.narrow.add(id(value))
+        for value in self.values:
+            if value.primitive is GATHER and self.values[value.operands[0]].size < LARGEST:
+                self._find_places(value.operands[1])
+
+    def _find_places(self, index: int) -> None:
+        """What the flat index of a gather is made of: positions, none negative, in its base together."""
+        chain: list[Value] = []
+        pending = [index]
+        while pending:
+            value = self.values[pending.pop()]
+            name = value.primitive.name
+            if value.primitive is SCALAR or value.primitive is FULL or id(value) in self.narrow:
+                continue
+            if name not in ("add", "mul", "wrap_index") and value.primitive is not VIEW:
+                return
+            if value.dtype != INT64:
+                return
+            chain.append(value)
+            if name != "wrap_index":
+                pending += value.operands
+        self.narrow.update(id(v) for v in chain)
+        self.places.update(id(v) for v in chain)
 
     def _on_host(self, value: Value) -> bool:
         """Whether no backend has code for a value."""

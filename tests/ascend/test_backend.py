@@ -148,7 +148,7 @@ def test_what_the_chip_lacks_is_compiled_for_the_host() -> None:
         (kernel,) = pyasc.explain(y).kernels
         assert (kernel.kind, kernel.backend) == ("kernel", "cpu")
         assert "runs on the host: float64" in kernel.reason and "910B1" in kernel.reason
-        assert "runs on the host: float64" in str(pyasc.explain(y))
+        assert "runs on the host: float64" in str(pyasc.explain(y)) and " on cpu: " in str(pyasc.explain(y))
         narrowed = y.astype("float32") * 2
         kernels = pyasc.explain(narrowed).kernels
         assert [k.backend for k in kernels] == ["cpu", "sim:910B1"]
@@ -168,6 +168,24 @@ def test_an_index_out_of_bounds_names_the_line(mistake: Any) -> None:
         i = pyasc.asarray([3, 11]) + 1
         y = x[i]  # here
         np.asarray(y)
+
+
+def test_an_index_is_computed_on_the_chip() -> None:
+    x = pyasc.asarray(np.arange(60, dtype=np.float32).reshape(6, 10))
+    i, j = pyasc.asarray([5, -1, 0]), pyasc.asarray([9, 0, -10])
+    with pyasc.backend("sim"):
+        y = x[i, j] + 1
+        assert backends(y) == ["sim:910B1"]
+        np.testing.assert_array_equal(y, [60, 51, 1])
+
+
+def test_numbers_alone_in_a_reduction() -> None:
+    with pyasc.backend("sim"):
+        ones = pyasc.ones((40, 50))
+        made = pyasc.exp(ones * 2).sum(axis=0)
+        (kernel,) = pyasc.explain(made).kernels
+        assert kernel.backend == "cpu" and "the same for every element" in kernel.reason
+        np.testing.assert_allclose(made, np.full(50, 40 * np.exp(2.0)), rtol=1e-6)
 
 
 def test_writes_in_place() -> None:

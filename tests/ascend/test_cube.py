@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 from cube_products import CHIP, check, kernel
 
@@ -113,6 +114,31 @@ def test_rounds_over_the_columns() -> None:
     blocks, tiling, _ = made.bind(CubeSizes(4096, 65536, 4096))
     assert blocks == CHIP.cube_cores and len(tiling) % 8 == 0
     check(made, module, 50, 3000, 64)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out"), [("float16", "float32"), ("float32", "float32"), ("int8", "int32")]
+)
+@pytest.mark.parametrize("layout", LAYOUTS[1:3])
+def test_cores_that_share_k(dtype: str, out: str, layout: tuple[bool, bool]) -> None:
+    made, module = kernel(contraction(dtype, out, layout))
+    each = [(1, 64, 20_000, 1), (33, 50, 9001, 1), (17, 40, 9001, 2)]
+    assert made.tiling_of(CubeSizes(*each[0])).shares.k_cores > 1
+    for m, n, k, batch in each:
+        check(made, module, m, n, k, batch, padding=(3, 5, 7))
+
+
+def test_sums_of_parts_of_k_are_always_the_same() -> None:
+    made, module = kernel(contraction("float32", "float32", (False, True)))
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal((size, 8192)).astype(np.float32) for size in (20, 40))
+    blocks, tiling, _ = made.bind(CubeSizes(20, 40, 8192))
+    results = []
+    for _ in range(4):
+        out = np.full((20, 40), np.nan, np.float32)
+        module.run(blocks, [a, b, out, tiling], cores="cube")
+        results.append(out)
+    assert all((r == results[0]).all() for r in results)
 
 
 def test_no_two_tiles_overlap_and_all_are_covered() -> None:

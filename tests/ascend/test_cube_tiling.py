@@ -82,7 +82,8 @@ PROBLEMS = [
 
 @pytest.mark.parametrize("c", PROBLEMS, ids=str)
 def test_nothing_better_is_left_out(c: Contraction) -> None:
-    assert solve(c, SMALL).times["total"] == pytest.approx(exhaustive(c, CubeOptions()), rel=1e-9)
+    options = CubeOptions(split_k=False)
+    assert solve(c, SMALL, options).times["total"] == pytest.approx(exhaustive(c, options), rel=1e-9)
 
 
 def test_nothing_better_is_left_out_without_options() -> None:
@@ -107,6 +108,14 @@ def test_everything_fits(sizes: tuple[int, int, int], dtype: str, options: CubeO
     assert t.shares.cores <= CHIP.cube_cores
     assert t.base_k % c.depth_unit == 0 and t.base_m % c.row_unit == 0 and t.base_n % c.column_unit == 0
     assert t.packet_a % t.parts_a == 0 and (t.packet_a // t.parts_a) % t.base_k == 0
+
+
+def test_cores_share_k_where_c_is_small() -> None:
+    c = Contraction(1, 64, 65536, dtype="float32", transpose_b=True)
+    shares = solve(c, CHIP).shares
+    assert shares.k_cores > 1 and shares.cores <= CHIP.cube_cores
+    assert measured(c, CubeOptions(split_k=False)).time_us > 2 * measured(c).time_us
+    assert solve(replace(c, out="float16"), CHIP).shares.k_cores == 1  # parts of sums do not fit into C
 
 
 def test_what_it_prints() -> None:

@@ -1,4 +1,4 @@
-"""Random programs on the simulated chip give what NumPy gives, bit for bit, with nothing found by the checks."""
+"""Random programs on the simulated chip give what NumPy gives, bit for bit, and nothing is found by checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pyasc
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-import test_fusion as programs  # noqa: E402
+import test_fusion as programs
 
 DTYPES = ("int8", "uint16", "int32", "float16", "bfloat16", "float32")
 EXAMPLES = int(os.environ.get("PYASC_TEST_EXAMPLES", "2"))

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "ascendc/cube_instructions.hpp"
 #include "ascendc/types.hpp"
@@ -303,6 +304,9 @@ void run(const char* name, const Destination& dst, const Local& src, const Local
         return;
     }
     Scale scale(how.scalar);
+    // The scales go to the fixpipe buffer first: what is written may lie where they were.
+    std::vector<uint64_t> table(scales ? how.n : 0);
+    if (scales) std::memcpy(table.data(), data(*scales), table.size() * 8);
     uint8_t value[4] = {};
     for (uint32_t i = 0; i < matrices; ++i)
         for (uint32_t block = 0; block < blocks; ++block)
@@ -311,11 +315,7 @@ void run(const char* name, const Destination& dst, const Local& src, const Local
                 const uint8_t* from = data(src) + i * matrix_step + block * block_step + size_t(row) * 64;
                 for (uint32_t e = 0; e < columns; ++e) {
                     uint32_t column = block * 16 + e;
-                    if (scales) {
-                        uint64_t bits;
-                        std::memcpy(&bits, data(*scales) + size_t(column) * 8, 8);
-                        scale = Scale(bits);
-                    }
+                    if (scales) scale = Scale(table[column]);
                     convert(value, from + e * 4, src.dtype, how.quantization, scale, how.relu);
                     uint64_t at = how.row_major ? uint64_t(i) * how.dst_matrix_stride * size +
                                                       (uint64_t(row) * how.dst_stride + column) * size
