@@ -20,7 +20,7 @@ from pyasc.explain import KernelInfo
 
 CHIP = chips.load("910B1")
 SIDE = 8192
-SWITCHES = ("double_buffer", "events", "reuse", "direct", "cache_hint", "cores")
+SWITCHES = Options._fields
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,10 @@ WORKLOADS = (
     Workload("softmax of rows", softmax, (PLANE,)),
     Workload("layer norm of rows", layer_norm, (PLANE, (SIDE,), (SIDE,))),
 )
-SWITCHED = ("x + y", "a·x + b·y + c", "x + row", "GELU", "softmax of rows", "layer norm of rows")
+SWITCHED = (
+    "x + y", "a·x + b·y + c", "x + row", "x · column", "GELU", "sum of rows", "sum of columns", "sum of all",
+    "softmax of rows", "layer norm of rows",
+)  # fmt: skip
 
 
 def workload(name: str) -> Workload:
@@ -173,15 +176,15 @@ def product_rows() -> list[tuple[str, ...]]:
 
 
 def switch_rows(dtype: str) -> list[tuple[str, ...]]:
-    """What each optimisation is worth: the time without it over the time with all of them."""
+    """What each optimisation is worth: the time without it over the time with all of them; without any."""
     rows = []
     for name in SWITCHED:
         work = workload(name)
         full = total(work, dtype, warm=True)[0]
         cells = [f"{full:.1f}"]
-        for switch in SWITCHES:
-            without = total(work, dtype, warm=True, options=ALL._replace(**{switch: False}))[0]
-            cells.append(f"× {without / full:.2f}")
+        without = [ALL._replace(**{switch: False}) for switch in SWITCHES]
+        for options in (*without, Options(*(False for _ in SWITCHES))):
+            cells.append(f"× {total(work, dtype, warm=True, options=options)[0] / full:.2f}")
         rows.append((name, *cells))
     return rows
 

@@ -12,10 +12,11 @@ _WHOLE = {"Add": "WholeReduceSum", "Max": "WholeReduceMax", "Min": "WholeReduceM
 _BLOCK = {"Add": "BlockReduceSum", "Max": "BlockReduceMax", "Min": "BlockReduceMin"}
 
 # How the lanes of a row are folded, by how many there are. From LONG on, rows begin where the blocks that are
-# left of them after one folding do; from LONGEST on, strides of repeats do not reach from row to row.
+# left of them after one folding do; from LONGEST on, strides of repeats do not reach from row to row: of its
+# bucket's lengths, up to 1.2 times as long, rows of 32-bit elements must be no more than 255 blocks apart.
 STRIPS, BLOCKS, ROWS = "strips", "blocks", "rows"
 LONG = 512
-LONGEST = 1600
+LONGEST = 1493
 PITCH = {STRIPS: 16, BLOCKS: 256, ROWS: 512}
 
 

@@ -105,7 +105,9 @@ class _Expansion:
 def prepare(b: Builder, how: str, source: Source, dtype: Dtype) -> Value:
     """What is reduced, in a dtype that the combining instruction takes."""
     if isinstance(source, Scalar):
-        return b.duplicate(source, source.dtype, Form.FULL)
+        source = b.duplicate(source, source.dtype, Form.FULL)
+        if dtype.kind == "b":
+            return source
     if source.dtype == MASK:
         return b.select(source, b.duplicate(1.0, "f16"), 0.0)
     if source.dtype == "f16" and how in ("add", "mul"):

@@ -188,6 +188,18 @@ def test_numbers_alone_in_a_reduction() -> None:
         np.testing.assert_allclose(made, np.full(50, 40 * np.exp(2.0)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bool", "uint16", "uint32", "int8"])
+def test_columns_that_are_repeated_are_reduced_as_they_are(dtype: str) -> None:
+    """The scalar unit reads such an element; what follows treats it as it does a tile."""
+    column = np.array([[1], [3], [0]]).astype(dtype)
+    whole = np.broadcast_to(column, (3, 5000))
+    with pyasc.backend("sim"):
+        x = pyasc.broadcast_to(pyasc.asarray(column), (3, 5000))
+        made = [f(x) for f in (pyasc.max, pyasc.min, pyasc.sum, pyasc.argmax, pyasc.argmin)]
+        for given, expected in zip(made, (np.max, np.min, np.sum, np.argmax, np.argmin), strict=True):
+            assert np.asarray(given).item() == expected(whole)
+
+
 def test_writes_in_place() -> None:
     with pyasc.backend("sim"):
         x = pyasc.asarray(np.arange(40, dtype=np.float32))

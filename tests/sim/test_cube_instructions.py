@@ -328,7 +328,7 @@ template <typename T> void run_mmad(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR 
     else if (mode >= 3 && mode <= 5) {
         if (mode == 5) q.unitFlag = 2;
         Mmad(c, a2, b2, q);
-        if (mode == 3) PipeBarrier<PIPE_M>();
+        if (mode != 4) PipeBarrier<PIPE_M>();
         q.cmatrixInitVal = false;
         if (mode == 5) q.unitFlag = 3;
         Mmad(c, a2, b2, q);

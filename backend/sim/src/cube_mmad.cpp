@@ -204,19 +204,22 @@ void mmad(const Local& result, const Local& left, const Local& right, const Loca
     bool accumulates = !initial && !how.zeroed;
     uint64_t column = uint64_t(how.m) * 64;
     int64_t step = int64_t(m_blocks) * 1024;
-    if (accumulates) {
-        mmad.updates(c, 0, column, n_blocks, step);
-        if ((how.m / 16) * (how.n / 16) < 10 && !how.unit_flag && !mmad.settled(c, 0, column, n_blocks, step))
-            fail(Kind::Race, where,
-                 "[Mmad] dst: Expected PipeBarrier<PIPE_M>() before a Mmad that adds to the result of an "
-                 "earlier one where "
-                 "(m / 16) * (n / 16) < 10 without unitFlag, given m %u and n %u and none: the earlier "
-                 "result may not be "
-                 "complete.",
-                 how.m, how.n);
-    } else {
-        mmad.writes(c, 0, column, n_blocks, step);
-    }
+    if (accumulates && (how.m / 16) * (how.n / 16) < 10 && !mmad.settled(c, 0, column, n_blocks, step))
+        fail(
+            Kind::Race, where,
+            "[Mmad] dst: Expected PipeBarrier<PIPE_M>() before a Mmad that adds to the result of an earlier "
+            "one where (m / 16) * (n / 16) < 10, given m %u and n %u and none: the earlier result may not be "
+            "complete.",
+            how.m, how.n);
+    // Of the last block of columns only those that count are results.
+    auto results = [&](int64_t offset, uint64_t bytes, uint32_t count, int64_t stride) {
+        if (accumulates)
+            mmad.updates(c, offset, bytes, count, stride);
+        else
+            mmad.writes(c, offset, bytes, count, stride);
+    };
+    if (how.n >= 16) results(0, column, how.n / 16, step);
+    if (how.n % 16) results(how.n / 16 * step, uint64_t(how.n % 16) * 4, how.m, 64);
     Work work = Work::cube(how.m, how.n, how.k, uint8_t(a.dtype));
     work.unit_flag = how.unit_flag;
     mmad.work(work);
