@@ -1,40 +1,32 @@
-"""The source of a vector kernel, and the arguments of its launches."""
+"""The source of a vector kernel: its comment, its parameters, its buffers, and around them the loops."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import Binding, Kernel, Stride, binding_with_axis, format_kernel
+from ..ir import Kernel, Stride, format_kernel
 from . import folding, library, primitives, transfers
 from .alloc import Placement
-from .buffers import PARTS, Buffer, Buffers
+from .buffers import Buffer, Buffers
 from .chip import Chip
-from .emit import COUNT, InstructionWriter
-from .generated import Bound, Field, Generated, Parameter
-from .rearrange import described
-from .reduction import identity
-from .stage import MEMORY, MOVES, ScalarLoad, Stage, Stages
-from .text import CTYPE, IEEE_MODE, Writer, literal, without_unread
-from .tile import BYTES, MASK, Form, Scalar, Value, VectorInstr
-from .ways import THRIFT, choose_ways
+from .emit import InstructionWriter
+from .events import Events
+from .generated import Field, Parameter
+from .loops import Loops
+from .partition import partition
+from .stage import MEMORY, Stages
+from .text import CTYPE, Writer, without_unread
+from .tile import BYTES, MASK, Form, Value
+from .vector_tiling import VectorTiling
 
 if TYPE_CHECKING:
     from .vector_kernel import VectorTuning
 
 Dtype = np.dtype[Any]
-# Of the events between two pipes, numbers up to here are the stages'; the rest serve single waits.
-STAGE_EVENTS = 6
-# Instructions that wait for the vector unit before the scalar unit does.
-QUEUE = 32
-# Where cores share the rows of a reduction, they have at least so many lanes to copy in a piece.
-WIDE_LANES = 1024
-SINGLE_EVENT = 7
+# The bit of the control register without which float16 and bfloat16 saturate instead of overflowing.
+IEEE_MODE = 48
 
 library.register(
     "ReportFault",
@@ -67,50 +59,6 @@ __aicore__ inline void ReportFault(const LocalTensor<uint8_t>& mask, const Local
 }
 """,
 )
-
-
-@dataclass(frozen=True)
-class VectorTiling:
-    """How a vector kernel is cut, for people."""
-
-    kernel: str
-    tuning: VectorTuning
-    chip: Chip
-    buffers: Buffers
-    placement: Placement
-    stages: Stages
-
-    @property
-    def bytes_used(self) -> int:
-        """Of UB."""
-        return self.placement.bytes_used
-
-    @property
-    def saved(self) -> float:
-        """The part of the bytes without reuse that reuse saves."""
-        return 1 - self.placement.bytes_used / self.bytes_without_reuse
-
-    @property
-    def bytes_without_reuse(self) -> int:
-        """What UB would hold if every value had a buffer of its own."""
-        t = self.tuning
-        return max(1, self.buffers.bytes_without_reuse((t.points, t.rows, t.lanes), t.copies))
-
-    def __str__(self) -> str:
-        t, p = self.tuning, self.placement
-        room = self.chip.capacity.ub_usable
-        lines = [
-            f"tiles of {self.kernel} on {self.chip.name}: up to {t.points} points, {t.rows} rows, "
-            f"{t.lanes} lanes; {t.copies} buffer{'s' if t.copies > 1 else ''} for each operand",
-            f"UB {p.bytes_used:,} of {room:,} B; {self.bytes_without_reuse:,} without reuse "
-            f"({100 * self.saved:.0f} % saved), {p.live_bound:,} alive at the fullest point",
-        ]
-        for b in sorted(self.buffers.buffers, key=lambda b: (b.kind, b.name)):
-            copies = t.copies if b.copied else 1
-            places = ", ".join(str(p.offsets[f"{b.name}.{n}"]) for n in range(copies))
-            lines.append(f"  {b.kind:<9} {b.name:<10} {b.size(t.points, t.rows, t.lanes):>7} B @ {places}")
-        lines += [f"  {line}" for line in described(self.stages)]
-        return "\n".join(lines)
 
 
 class Source:
@@ -153,12 +101,14 @@ class Source:
         self.has_parts = any(i.op == "Combine" for s in stages.stages for i in s.instrs())
         self.copied = {t.value for s in stages.stages for t in (*s.loads, *s.stores)}
         self.windows = _windows(stages)
-        self.stage_number = 0
         self.instruction = InstructionWriter(self.write, buffers, self.tensor, self.used)
         self.transfer = transfers.TransferWriter(self)
+        self.host: list[tuple[str, str]] = []
         granule = 32 // min((BYTES[v.dtype] for v in self.copied), default=4)
         self.height_granule = max(16, granule)
         self.pitch_granule = max(self._fold_granule(), granule)
+        self.events = Events(stages, tuning.copies, tuning.options.events)
+        self.loops = Loops(self, self.events)
 
     def _fold_granule(self) -> int:
         return folding.PITCH[self.tuning.fold if self.plane.reduces_lanes else folding.STRIPS]
@@ -220,10 +170,10 @@ class Source:
 
     def run(self) -> str:
         """The source's text."""
-        self._partition()
+        self.host = partition(self)
         body = Writer()
         self.write.depth = body.depth = 1
-        self._loops()
+        self.loops.run()
         if any("FromBits(" in line for line in self.write.lines):
             self.used.add("FromBits")
         body.lines += without_unread(self._opening() + self.write.lines + self._closing())
@@ -314,33 +264,6 @@ class Source:
         self._reverse_events(write)
         return write.lines
 
-    # --- events ------------------------------------------------------------------------------------
-
-    def _event(self, stage: int) -> str:
-        """The number of a stage's events, for the buffers whose turn it is."""
-        copies = self.tuning.copies
-        return f"{stage * copies} + turn{stage}" if copies > 1 else str(stage)
-
-    def _set(self, pair: str, stage: int) -> str:
-        return f"SetFlag<HardEvent::{pair}>({self._event(stage)});"
-
-    def _wait(self, pair: str, stage: int) -> str:
-        return f"WaitFlag<HardEvent::{pair}>({self._event(stage)});"
-
-    def _uses(self, stage: Stage) -> list[str]:
-        """The reverse events of a stage: who gives buffers back to whom."""
-        loads = stage.loads and not stage.once
-        return (["V_MTE2"] if loads else []) + (["MTE3_V"] if stage.stores else [])
-
-    def _events_fit(self) -> bool:
-        return self.tuning.options.events and len(self.stages.stages) * self.tuning.copies <= STAGE_EVENTS
-
-    def _all_events(self, write: Writer, call: str) -> None:
-        for number, stage in enumerate(self.stages.stages):
-            for pair in self._uses(stage):
-                for copy in range(self.tuning.copies):
-                    write(f"{call}<HardEvent::{pair}>({number * self.tuning.copies + copy});")
-
     def _reverse_events(self, write: Writer) -> None:
         cleared = [
             b
@@ -355,404 +278,23 @@ class Source:
             name = self.tensor_name(buffer, dtype)
             for copy in range(self.tuning.copies if self.is_double(buffer) else 1):
                 write(f"Clear({name}{f'[{copy}]' if self.is_double(buffer) else ''});")
-        if self._events_fit():
+        if self.events.fit:
             write("// All buffers are free.")
-            self._all_events(write, "SetFlag")
+            self.events.all(write, "SetFlag")
         elif cleared:
             write("PipeBarrier<PIPE_ALL>();")
         if self.tuning.copies > 1:
             for number, stage in enumerate(self.stages.stages):
-                write(f"uint32_t {'ahead' if self._prefetches(stage) else 'turn'}{number} = 0;")
+                write(f"uint32_t {'ahead' if self.loops.prefetches(stage) else 'turn'}{number} = 0;")
         if self.has_parts:
             write("uint32_t meeting = 0;")
 
     def _closing(self) -> list[str]:
         write = Writer()
         write.depth = 1
-        if self._events_fit():
-            self._all_events(write, "WaitFlag")
+        if self.events.fit:
+            self.events.all(write, "WaitFlag")
         return write.lines
-
-    # --- loops -------------------------------------------------------------------------------------
-
-    def _partition(self) -> None:
-        """Fields for how the domain is cut; `host` computes them from the sizes of a launch."""
-        t, plane = self.tuning, self.plane
-        add = self.field
-        g = self.pitch_granule
-        lane, row = f"n{plane.lane}", f"n{plane.row}" if plane.row >= 0 else "1"
-        outer = " * ".join([f"n{k}" for k in plane.outer] or ["1"])
-        cores = self.chip.vector_cores if t.options.cores else 1
-        every = " * ".join([f"n{k}" for k in range(self.kernel.rank)])
-        self.host: list[tuple[str, str]] = []
-
-        def host(name: str, expression: str) -> str:
-            self.host.append((name, expression))
-            return name
-
-        whole_lanes = self.stages.whole and plane.reduces_lanes
-        host("cores", f"Min({cores}, Max(1, Root(Div({every}, {t.grain}))))")
-        cap_lanes = max(1, min(t.lanes, t.points) // g) * g
-        if whole_lanes:
-            host("most_lanes", lane)
-        elif self.stages.whole and plane.reduces_rows:
-            host("most_lanes", f"Min({lane}, Min({cap_lanes}, Div(Div({t.points}, {row}), {g}) * {g}))")
-        else:
-            host("most_lanes", f"Min({lane}, {cap_lanes})")
-        host("even_lanes", f"CeilDiv({lane}, CeilDiv({lane}, most_lanes))")
-        # A piece of a copy begins where a line of memory does.
-        lane_step = max(g, 512 // min((BYTES[v.dtype] for v in self.copied), default=4))
-        cuts_rows = plane.row >= 0 and not plane.reduces_rows
-        if plane.reduces_lanes or cuts_rows:
-            host("tile_lanes", f"Min(most_lanes, Up(even_lanes, {lane_step}))")
-            host("pitch", f"Up(tile_lanes, {g})")
-            room = f"Max(1, Min({t.rows}, Div({t.points}, pitch)))"
-            turned = any(w.kind == "turned" for w in t.ways)
-            row_step = lane_step
-            if turned:  # pieces are of rows, then
-                host("room", room)
-                room = f"Max(Min(room, {row_step}), Div(room, {row_step}) * {row_step})"
-            host("most_rows", room)
-            host("lane_tiles", f"CeilDiv({lane}, tile_lanes)")
-            host("others", outer if plane.reduces_lanes else f"{outer} * lane_tiles")
-            host("tiles", f"others * CeilDiv({row}, most_rows)")
-            host("wanted", "Div(CeilDiv(tiles, cores) * cores, others)")
-            even = f"CeilDiv({row}, Max(1, wanted))"
-            host(
-                "tile_rows",
-                f"Min(most_rows, Up({even}, {row_step}))" if turned else f"Min(most_rows, {even})",
-            )
-            host("row_tiles", f"CeilDiv({row}, tile_rows)")
-        else:
-            # Lanes are cut; rows are reduced, or there is but one.
-            host("others", outer)
-            host("tiles", f"others * CeilDiv({lane}, most_lanes)")
-            host("wanted", "Div(CeilDiv(tiles, cores) * cores, others)")
-            even = f"CeilDiv({lane}, Max(1, wanted))"
-            even = f"Max({WIDE_LANES}, {even})" if t.split else even
-            host("tile_lanes", f"Min(most_lanes, Up({even}, {lane_step}))")
-            host("lane_tiles", f"CeilDiv({lane}, tile_lanes)")
-            host("pitch", f"Up(tile_lanes, {g})")
-            host("tile_rows", f"Min({row}, Max(1, Min({t.rows}, Div({t.points}, pitch))))")
-            host("row_tiles", f"CeilDiv({row}, tile_rows)")
-        parallel = [outer]
-        if cuts_rows:
-            parallel.append("row_tiles")
-        if not plane.reduces_lanes:
-            parallel.append("lane_tiles")
-        host("units", " * ".join(parallel))
-        reduced = [f"n{k}" for k in plane.inner]
-        if plane.reduces_lanes:
-            reduced.append("lane_tiles")
-        elif plane.reduces_rows:
-            reduced.append("row_tiles")
-        host("parts", " * ".join(reduced or ["1"]))
-        # So many cores share the reductions of a unit.
-        host("shares", "Max(1, Min(parts, Div(cores, units)))" if t.split else "1")
-        host("blocks", "Min(cores, units) * shares")
-        for name in ("tile_rows", "tile_lanes", "row_tiles", "lane_tiles", "units", "parts", "shares"):
-            add(name, "int32_t", name)
-
-    def _loops(self) -> None:
-        write, t = self.write, self.tuning
-        if t.split:
-            write("// The cores of a team share the reductions of a unit.")
-            write("const int64_t team = GetBlockIdx() / t.shares;")
-            write("const int64_t teams = GetBlockNum() / t.shares;")
-            write("const int64_t member = GetBlockIdx() % t.shares;")
-            write("const int32_t part_begin = static_cast<int32_t>(t.parts * member / t.shares);")
-            write("const int32_t part_end = static_cast<int32_t>(t.parts * (member + 1) / t.shares);")
-        else:
-            write("const int64_t team = GetBlockIdx();", "const int64_t teams = GetBlockNum();")
-            write("const int32_t part_begin = 0;", "const int32_t part_end = t.parts;")
-        write("const int64_t unit_begin = t.units * team / teams;")
-        write("const int64_t unit_end = t.units * (team + 1) / teams;")
-        if self.stages.stages[0].once:
-            self._once(self.stages.stages[0])
-        if self.stages.whole:
-            number = len(self.stages.stages) - 1
-            self._pipeline(number, "int64_t", "unit", self._whole)
-            return
-        with write.block("for (int64_t unit = unit_begin; unit < unit_end; ++unit)"):
-            self._unit()
-            for number, stage in enumerate(self.stages.stages):
-                self._stage(number, stage)
-            # What was loaded for all of a unit is free again.
-            for number, stage in enumerate(self.stages.stages if self._events_fit() else ()):
-                if stage.loads and not stage.loops:
-                    write(self._set("V_MTE2", number))
-                    if t.copies > 1:
-                        write(f"turn{number} ^= 1;")
-
-    def _unit(self) -> None:
-        """Where a unit lies along the parallel axes."""
-        write, plane = self.write, self.plane
-        write("int64_t rest = unit;")
-        if not plane.reduces_lanes:
-            self._digit("lane_tile", "t.lane_tiles", last=not self._cuts_rows() and not plane.outer)
-            self._span("lane", plane.lane, "lanes", "t.tile_lanes")
-        if self._cuts_rows():
-            self._digit("row_tile", "t.row_tiles", last=not plane.outer)
-            self._span("row", plane.row, "rows", "t.tile_rows")
-        for position, axis in enumerate(reversed(plane.outer)):
-            self._digit(f"i{axis}", self.extent(axis), last=position == len(plane.outer) - 1)
-        if plane.row < 0:
-            write("const uint32_t rows = 1;")
-
-    def _pipeline(self, number: int, ctype: str, name: str, place: Callable[[], None]) -> None:
-        """A loop over tiles: copies in, instructions, copies out.
-
-        Where a tile takes the vector unit more instructions than wait in its queue, the next tile's copies
-        are issued before them: behind them they would begin only when most of the instructions are done.
-        """
-        write, stage = self.write, self.stages.stages[number]
-        if not self._prefetches(stage):
-            with write.block(f"for ({ctype} {name} = {name}_begin; {name} < {name}_end; ++{name})"):
-                place()
-                write("", f"// {stage.name}")
-                self._copies_in(number, stage)
-                self._instructions(number, stage)
-                if self.tuning.copies > 1 and (stage.loads or stage.stores):
-                    write(f"turn{number} ^= 1;")
-            return
-        with write.block(f"for ({ctype} step = {name}_begin; step <= {name}_end; ++step)"):
-            write("// The next tile is copied while this one is computed.")
-            with write.block(f"if (step < {name}_end)"):
-                write(f"const {ctype} {name} = step;", f"const uint32_t turn{number} = ahead{number};")
-                place()
-                self._copies_in(number, stage)
-            with write.block(f"if (step > {name}_begin)"):
-                write(
-                    f"const {ctype} {name} = step - 1;", f"const uint32_t turn{number} = ahead{number} ^ 1;"
-                )
-                place()
-                write("", f"// {stage.name}")
-                self._instructions(number, stage)
-            write(f"ahead{number} ^= 1;")
-
-    def _prefetches(self, stage: Stage) -> bool:
-        """Whether the copies of a tile are issued before the instructions of the one before it."""
-        options = self.tuning.options
-        if not (options.prefetch and self._events_fit() and self.tuning.copies > 1 and stage.loads):
-            return False
-        loops = any(i.op == "Reduce" or (i.attrs and i.attrs[0] in ("row", "column")) for i in stage.body)
-        return loops or len(stage.body) >= QUEUE
-
-    def _once(self, stage: Stage) -> None:
-        """What is loaded before all tiles."""
-        write = self.write
-        write(f"// {stage.name}")
-        with write.block(""):
-            write("const int64_t lane0 = 0;")
-            write(f"const uint32_t lanes = static_cast<uint32_t>({self.extent(self.plane.lane)});")
-            write(f"const uint32_t pitch = Align(lanes, {self.pitch_granule});")
-            write("const uint32_t nl = Align(pitch, 128);")
-            self._hand_over("V_MTE2")
-            for load in stage.loads:
-                self.transfer.load(load)
-            self._hand_over("MTE2_V")
-            for instr in stage.body:
-                self._instr(instr)
-
-    def _hand_over(self, pair: str) -> None:
-        """One pipe waits for what another has been given so far."""
-        self.write(
-            f"SetFlag<HardEvent::{pair}>({SINGLE_EVENT});", f"WaitFlag<HardEvent::{pair}>({SINGLE_EVENT});"
-        )
-
-    def _cuts_rows(self) -> bool:
-        return self.plane.row >= 0 and not self.plane.reduces_rows
-
-    def _digit(self, name: str, extent: str, last: bool = False) -> None:
-        if last:
-            self.write(f"const int32_t {name} = static_cast<int32_t>(rest);")
-        else:
-            self.write(f"const int32_t {name} = static_cast<int32_t>(rest % {extent});", f"rest /= {extent};")
-
-    def _span(self, which: str, axis: int, count: str, step: str) -> None:
-        """Where a tile begins along an axis, and how much of it there is."""
-        self.write(f"const int64_t {which}0 = static_cast<int64_t>({which}_tile) * {step};")
-        self.write(
-            f"const uint32_t {count} = "
-            f"static_cast<uint32_t>(Least<int64_t>({step}, {self.extent(axis)} - {which}0));"
-        )
-
-    def _whole(self) -> None:
-        self._unit()
-        write, plane = self.write, self.plane
-        if plane.reduces_lanes:
-            write(
-                "const int64_t lane0 = 0;",
-                f"const uint32_t lanes = static_cast<uint32_t>({self.extent(plane.lane)});",
-            )
-        if plane.reduces_rows:
-            write(
-                "const int64_t row0 = 0;",
-                f"const uint32_t rows = static_cast<uint32_t>({self.extent(plane.row)});",
-            )
-        self._counts()
-
-    def _counts(self) -> None:
-        """How many elements a value of each form has, in whole repeats."""
-        forms = {v.form for v in self.buffers.of}
-        lines = [f"const uint32_t pitch = Align(lanes, {self.pitch_granule});"]
-        if Form.FULL in forms:
-            lines.append("const uint32_t n = Align(rows * pitch, 128);")
-        if Form.ROW in forms:
-            lines.append("const uint32_t nl = Align(pitch, 128);")
-        if Form.COLUMN in forms:
-            lines.append("const uint32_t nr = Align(rows, 128);")
-        if any(i.op == "Turn" for s in self.stages.stages for i in s.instrs()):
-            lines.append(f"const uint32_t height = Align(rows, {self.height_granule});  // of turned tiles")
-        self.write(*lines)
-
-    def _stage(self, number: int, stage: Stage) -> None:
-        write = self.write
-        self.stage_number = number
-        write("", f"// {stage.name}")
-        if not stage.loops:
-            for scalar in stage.scalars:  # for the stages that follow too
-                self._scalar_load(scalar)
-            # All cores have the result; one of them writes it.
-            once = self.tuning.split and stage.stores
-            with write.block("if (member == 0)" if once else ""):
-                self._outer_counts()
-                self._copies_in(number, stage)
-                self._instructions(number, stage)
-                if self.tuning.copies > 1 and stage.stores and not stage.loads:
-                    write(f"turn{number} ^= 1;")
-            return
-        if stage.before:
-            with write.block(""):
-                self._outer_counts()
-                for instr in stage.before:
-                    self.instruction(instr)
-        self._pipeline(number, "int32_t", "part", self._part)
-        if stage.after:
-            with write.block(""):
-                self._outer_counts()
-                for instr in stage.after:
-                    self._instr(instr)
-
-    def _part(self) -> None:
-        """Where a tile lies along the reduced axes."""
-        write, plane = self.write, self.plane
-        write("int32_t left = part;")
-        if plane.reduces_lanes:
-            write("const int32_t lane_tile = left % t.lane_tiles;", "left /= t.lane_tiles;")
-            self._span("lane", plane.lane, "lanes", "t.tile_lanes")
-        elif plane.reduces_rows:
-            write("const int32_t row_tile = left % t.row_tiles;", "left /= t.row_tiles;")
-            self._span("row", plane.row, "rows", "t.tile_rows")
-        for axis in reversed(plane.inner):
-            write(f"const int32_t i{axis} = left % {self.extent(axis)};", f"left /= {self.extent(axis)};")
-        self._counts()
-
-    def _outer_counts(self) -> None:
-        """Counts where only values over the parallel axes are."""
-        plane = self.plane
-        if plane.reduces_lanes:
-            self.write("const uint32_t nr = Align(rows, 128);")
-        else:
-            self.write(f"const uint32_t pitch = Align(lanes, {self.pitch_granule});")
-            self.write("const uint32_t nl = Align(pitch, 128);")
-            if not plane.reduces_rows and plane.row >= 0:
-                self.write("const uint32_t nr = Align(rows, 128);")
-
-    def _copies_in(self, number: int, stage: Stage) -> None:
-        write, events = self.write, self._events_fit()
-        if stage.loads:
-            if events:
-                write(self._wait("V_MTE2", number))
-            for load in stage.loads:
-                self.transfer.load(load)
-            write(self._set("MTE2_V", number) if events else _BARRIER)
-
-    def _instructions(self, number: int, stage: Stage) -> None:
-        """The instructions of a tile and its copies out."""
-        write, events = self.write, self._events_fit()
-        later = not stage.loops and not self.stages.whole  # its loads are needed by the stages that follow
-        if stage.loops or self.stages.whole:
-            for scalar in stage.scalars:
-                self._scalar_load(scalar)
-        if stage.loads and events:
-            write(self._wait("MTE2_V", number))
-        if stage.stores and events:
-            write(self._wait("MTE3_V", number))
-        for instr in stage.body:
-            self._instr(instr)
-        if stage.loads and events and not later:
-            write(self._set("V_MTE2", number))
-        if stage.stores:
-            write(*([self._set("V_MTE3", number), self._wait("V_MTE3", number)] if events else [_BARRIER]))
-            for store in stage.stores:
-                self.transfer.store(store)
-            write(self._set("MTE3_V", number) if events else _BARRIER)
-        elif stage.loads and not events:
-            write(_BARRIER)
-
-    def _instr(self, instr: VectorInstr) -> None:
-        write = self.write
-        if instr.op == "Index":
-            assert instr.dst is not None
-            (axis,) = instr.attrs
-            first = "lane0" if axis == self.plane.lane else "row0"
-            write(
-                f"CreateVecIndex({self.tensor(instr.dst, 'i32')}, static_cast<int32_t>({first}), "
-                f"{COUNT[instr.dst.form]});"
-            )
-        elif instr.op == "Combine":
-            self._combine(instr)
-        elif instr.op in MOVES:
-            self.transfer.move(instr)
-        else:
-            self.instruction(instr)
-
-    def _combine(self, instr: VectorInstr) -> None:
-        """Exchange partial results through GM; every core combines all of them in the same order."""
-        acc, parts = instr.reads
-        op = instr.attrs[0]
-        count, width = COUNT[acc.form], BYTES[acc.dtype]
-        a, p = self.tensor(acc, acc.dtype), self.tensor(parts, acc.dtype)
-        self.used |= {"CopyIn", "CopyOut", f"{op}Rows"}
-        write = self.write
-        with write.block("if (t.shares > 1)"):
-            write(f"const uint32_t size = {count} * {width};")
-            # Each core has a place of one size, whatever the lanes of its tile: teams do not meet each other.
-            place = f"((meeting & 1) * GetBlockNum() + team * t.shares) * {PARTS // 2}"
-            write(f"const int64_t from = {place};", "++meeting;")
-            self._hand_over("V_MTE3")
-            write(f"CopyOut(parts_gm[from + member * size], {self.tensor(acc, 'u8')}, size);")
-            write("PipeBarrier<PIPE_ALL>();", "SyncAll();")
-            write(f"const int64_t step = {PARTS} / size - 1;")
-            with write.block("for (int64_t core = 0; core < t.shares; core += step)"):
-                write("const uint32_t some = static_cast<uint32_t>(Least<int64_t>(step, t.shares - core));")
-                write(f"CopyIn({self.tensor(parts, 'u8')}, parts_gm[from + core * size], some * size);")
-                self._hand_over("MTE2_V")
-                first = literal(Scalar(acc.dtype, identity(op, acc.dtype)))
-                with write.block("if (core == 0)"):
-                    write(f"{op}Rows({a}, {p}, {first}, some, {count});")
-                with write.block("else"):
-                    some_parts = f"{p}[{PARTS // width} - {count}]"
-                    write(f"{op}Rows({some_parts}, {p}, {first}, some, {count});")
-                    write(f"{op}({a}, {a}, {some_parts}, static_cast<int32_t>({count}));")
-                self._hand_over("V_MTE2")
-
-    def _scalar_load(self, scalar: ScalarLoad) -> None:
-        """An element that is the same all over the tile, read by the scalar unit."""
-        axes = {k: self.at(k) for k in range(self.kernel.rank)}
-        place = self.offset(scalar.access, axes)
-        text = f"{self.global_name(scalar.access)}.GetValue({place})"
-        name = scalar.dtype.name
-        if name == "bool":
-            text = f"static_cast<half>({text} != 0 ? 1.0f : 0.0f)"
-        elif name == "bfloat16":
-            text = f"ToFloat({text})"
-        else:
-            to = {"int8": "int16_t", "uint8": "int16_t", "uint16": "int16_t"}.get(name)
-            to = to or {"uint32": "int32_t", "int64": "int32_t"}.get(name)
-            text = f"static_cast<{to}>({text})" if to else text
-        self.write(f"const auto {scalar.name} = {text};")
 
     def at(self, axis: int) -> str:
         """Where the tile stands along an axis."""
@@ -773,90 +315,3 @@ def _windows(stages: Stages) -> dict[Value, int]:
             elif instr.op == "View" and instr.dst is not None and instr.reads[0] in found:
                 found[instr.dst] = found[instr.reads[0]]
     return found
-
-
-_BARRIER = "PipeBarrier<PIPE_ALL>();"
-_HOST: dict[str, Callable[..., int]] = {
-    "Min": min,
-    "Max": max,
-    "CeilDiv": lambda a, b: -(-a // b),
-    "Div": lambda a, b: a // b,
-    "Up": lambda a, b: -(-a // b) * b,
-    "Root": isqrt,
-}
-
-
-def write(
-    given: Kernel,
-    kernel: Kernel,
-    tuning: VectorTuning,
-    chip: Chip,
-    stages: Stages,
-    buffers: Buffers,
-    placement: Placement,
-) -> Generated:
-    """The source of a kernel's stages, with what binds it to sizes."""
-    source = Source(given, kernel, tuning, chip, stages, buffers, placement)
-    text = source.run()
-    fields = source.ordered_fields()
-    host = [(name, compile(e, "<host>", "eval")) for name, e in source.host]
-    rest = [(f, compile(f.host, "<host>", "eval")) for f in fields if f.scalar < 0]
-    passed = [(d, primitives.scalar_representation(d)) for d in kernel.scalars]
-
-    def environment(binding: Binding) -> dict[str, int]:
-        names = {f"n{k}": e for k, e in enumerate(binding.extents)}
-        for n, strides in enumerate(binding.strides):
-            names |= {f"s{n}_{k}": s for k, s in enumerate(strides)}
-            names[f"o{n}"] = binding.offsets[n]
-        names |= {f"z{n}": size for n, size in enumerate(binding.sizes)}
-        for name, code in host:
-            names[name] = eval(code, {**_HOST, "__builtins__": {}}, names)
-        return names
-
-    def bind(binding: Binding) -> Bound:
-        names = environment(binding_with_axis(given, binding))
-        values = {f.name: eval(code, {**_HOST, "__builtins__": {}}, names) for f, code in rest}
-
-        def packed(scalars: list[int]) -> bytes:
-            out = b""
-            widest = 1
-            for f in fields:
-                if f.scalar < 0:
-                    data = struct.pack("<i" if f.ctype == "int32_t" else "<q", values[f.name])
-                else:
-                    dtype, representation = passed[f.scalar]
-                    number = np.array([scalars[f.scalar]], np.uint64).view(dtype)[0]
-                    data = np.array([representation.convert(number)], representation.numpy).tobytes()
-                widest = max(widest, len(data))
-                out += bytes(-len(out) % len(data)) + data
-            return out + bytes(-len(out) % widest)
-
-        workspace = 2 * chip.vector_cores * PARTS // 2 if source.has_parts else 0
-        return Bound(names["blocks"], packed, workspace)
-
-    def fits(binding: Binding) -> bool:
-        bound = binding_with_axis(given, binding)
-        if all(choose_ways(kernel, bound, stages.plane, thrift) != tuning.ways for thrift in THRIFT):
-            return False
-        if stages.whole and kernel.reduced:
-            if stages.plane.reduces_lanes:
-                lanes = bound.extents[stages.plane.lane]
-                return -(-lanes // source.pitch_granule) * source.pitch_granule <= min(
-                    tuning.lanes, tuning.points
-                )
-            rows = bound.extents[stages.plane.row]
-            return rows <= tuning.rows and rows * source.pitch_granule <= tuning.points
-        return True
-
-    return Generated(
-        source.function_name(),
-        text,
-        "vector",
-        chip,
-        source.parameters(),
-        fields,
-        source.tiling(),
-        bind,
-        fits,
-        tuple(source.host),
-    )

@@ -18,9 +18,10 @@ from .alloc import place
 from .buffers import Buffers, Size, assign, fullest
 from .chip import Chip
 from .generated import Generated, Refused
+from .launch import written
+from .partition import WIDE_LANES
 from .plane import Plane, choose_plane
 from .rearrange import streams_of, work_of
-from .source import WIDE_LANES, write
 from .stage import MOVES, Stages
 from .tile import BYTES, MASK, Form, VectorInstr
 from .tiling import Each, Space, Stream, Tiling, VectorProblem, Work, auto_tiling
@@ -363,7 +364,7 @@ def generate(kernel: Kernel, tuning: VectorTuning, chip: Chip) -> Generated:
         buffers.requests((tuning.points, tuning.rows, tuning.lanes), tuning.copies, tuning.options.reuse),
         _room(buffers, chip),
     )
-    return write(kernel, prepared, tuning, chip, stages, buffers, placement)
+    return written(kernel, prepared, tuning, chip, stages, buffers, placement)
 
 
 def predicted(kernel: Kernel, binding: Binding, tuning: VectorTuning, chip: Chip) -> Tiling:

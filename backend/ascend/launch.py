@@ -1,0 +1,108 @@
+"""A vector kernel's source with what binds it to the sizes of a launch."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from math import isqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..ir import Binding, Kernel, binding_with_axis
+from . import primitives
+from .alloc import Placement
+from .buffers import PARTS, Buffers
+from .chip import Chip
+from .generated import Bound, Generated
+from .source import Source
+from .stage import Stages
+from .ways import THRIFT, choose_ways
+
+if TYPE_CHECKING:
+    from .vector_kernel import VectorTuning
+
+_HOST: dict[str, Callable[..., int]] = {
+    "Min": min,
+    "Max": max,
+    "CeilDiv": lambda a, b: -(-a // b),
+    "Div": lambda a, b: a // b,
+    "Up": lambda a, b: -(-a // b) * b,
+    "Root": isqrt,
+}
+
+
+def written(
+    given: Kernel,
+    kernel: Kernel,
+    tuning: VectorTuning,
+    chip: Chip,
+    stages: Stages,
+    buffers: Buffers,
+    placement: Placement,
+) -> Generated:
+    """The source of a kernel's stages, with what binds it to sizes."""
+    source = Source(given, kernel, tuning, chip, stages, buffers, placement)
+    text = source.run()
+    fields = source.ordered_fields()
+    host = [(name, compile(e, "<host>", "eval")) for name, e in source.host]
+    rest = [(f, compile(f.host, "<host>", "eval")) for f in fields if f.scalar < 0]
+    passed = [(d, primitives.scalar_representation(d)) for d in kernel.scalars]
+
+    def environment(binding: Binding) -> dict[str, int]:
+        names = {f"n{k}": e for k, e in enumerate(binding.extents)}
+        for n, strides in enumerate(binding.strides):
+            names |= {f"s{n}_{k}": s for k, s in enumerate(strides)}
+            names[f"o{n}"] = binding.offsets[n]
+        names |= {f"z{n}": size for n, size in enumerate(binding.sizes)}
+        for name, code in host:
+            names[name] = eval(code, {**_HOST, "__builtins__": {}}, names)
+        return names
+
+    def bind(binding: Binding) -> Bound:
+        names = environment(binding_with_axis(given, binding))
+        values = {f.name: eval(code, {**_HOST, "__builtins__": {}}, names) for f, code in rest}
+
+        def packed(scalars: list[int]) -> bytes:
+            out = b""
+            widest = 1
+            for f in fields:
+                if f.scalar < 0:
+                    data = struct.pack("<i" if f.ctype == "int32_t" else "<q", values[f.name])
+                else:
+                    dtype, representation = passed[f.scalar]
+                    number = np.array([scalars[f.scalar]], np.uint64).view(dtype)[0]
+                    data = np.array([representation.convert(number)], representation.numpy).tobytes()
+                widest = max(widest, len(data))
+                out += bytes(-len(out) % len(data)) + data
+            return out + bytes(-len(out) % widest)
+
+        workspace = 2 * chip.vector_cores * PARTS // 2 if source.has_parts else 0
+        return Bound(names["blocks"], packed, workspace)
+
+    def fits(binding: Binding) -> bool:
+        bound = binding_with_axis(given, binding)
+        if all(choose_ways(kernel, bound, stages.plane, thrift) != tuning.ways for thrift in THRIFT):
+            return False
+        if stages.whole and kernel.reduced:
+            if stages.plane.reduces_lanes:
+                lanes = bound.extents[stages.plane.lane]
+                return -(-lanes // source.pitch_granule) * source.pitch_granule <= min(
+                    tuning.lanes, tuning.points
+                )
+            rows = bound.extents[stages.plane.row]
+            return rows <= tuning.rows and rows * source.pitch_granule <= tuning.points
+        return True
+
+    return Generated(
+        source.function_name(),
+        text,
+        "vector",
+        chip,
+        source.parameters(),
+        fields,
+        source.tiling(),
+        bind,
+        fits,
+        tuple(source.host),
+    )
