@@ -17,13 +17,17 @@ from pyasc.backend.ascend.vector_kernel import ALL, Options, VectorTuning, gener
 from pyasc.backend.ir import Binding
 
 CHIP = load("910B1")
-OTHERS = ("910B2", "910B3", "910B4", "910C")
 
 
 @pytest.fixture(autouse=True)
 def on_the_cpu_again() -> Iterator[None]:
     yield
     pyasc.config.backend = "cpu"
+
+
+def heavy(*values: Any, several: bool = False) -> list[Any]:
+    """Parameters of tests that only run with ``--full``."""
+    return [pytest.param(*(v if several else (v,)), marks=pytest.mark.full) for v in values]
 
 
 def whole(*shape: int, dtype: Any = "float32", seed: int = 0) -> Array:
@@ -80,7 +84,7 @@ def test_without_an_optimisation_the_results_are_the_same(
     assert_same(seen.again(generate(seen.kernel, tuning, CHIP)), seen.outputs(seen.after))
 
 
-@pytest.mark.parametrize("chip", OTHERS)
+@pytest.mark.parametrize("chip", [*heavy("910B2"), "910B3", *heavy("910B4"), "910C"])
 def test_other_chips_give_the_same_results(launches: dict[str, Launch], chip: str) -> None:
     for seen in launches.values():
         other = load(chip)
@@ -160,7 +164,7 @@ def test_sizes_of_a_bucket_share_a_kernel(name: str) -> None:
 # --- programs --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("dtype", ["float32", *heavy("uint8")])
 @pytest.mark.parametrize("rows, lanes", [(3, 5), (300, 1), (2, 5000)])
 def test_rows_columns_and_single_elements_meet(dtype: str, rows: int, lanes: int) -> None:
     def program(x: Any, row: Any, column: Any, one: Any) -> list[Any]:
@@ -183,7 +187,7 @@ def test_five_axes_are_broadcast() -> None:
     check(program, normal(3, 4, 5, 6, 7), normal(3, 1, 5, 1, 7), normal(4, 1, 6, 1))
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "uint32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["int8", *heavy("uint16"), "uint32", *heavy("float16"), "bfloat16"])
 def test_reductions_of_narrow_and_unsigned_dtypes(dtype: str) -> None:
     kind = np.dtype(pyasc.bfloat16 if dtype == "bfloat16" else dtype)
     integer = kind.kind in "iu"
@@ -201,7 +205,7 @@ def test_reductions_of_narrow_and_unsigned_dtypes(dtype: str) -> None:
     check(program, x)
 
 
-@pytest.mark.parametrize("lanes", [1, 33, 511, 1601, 8193])
+@pytest.mark.parametrize("lanes", [*heavy(1, 33), 511, *heavy(1601), 8193])
 def test_rows_of_every_length_are_folded(lanes: int) -> None:
     x = whole(5, lanes)
     x[3, lanes // 2] = np.nan
@@ -219,7 +223,7 @@ def test_rows_of_a_bucket_are_as_far_apart_as_repeats_reach() -> None:
     assert pyasc.cache_stats()["kernels"] == 1
 
 
-@pytest.mark.parametrize("axes", [(3,), (0, 2), (0, 1, 2, 3)])
+@pytest.mark.parametrize("axes", [*heavy((3,)), (0, 2), (0, 1, 2, 3)])
 def test_axes_that_do_not_merge_are_reduced(axes: tuple[int, ...]) -> None:
     def program(x: Any) -> list[Any]:
         y = x.transpose(3, 1, 2, 0)[:, 1:]
@@ -278,12 +282,20 @@ def softmax(x: Any, axis: int) -> Any:
     return grown / grown.sum(axis=axis, keepdims=True)
 
 
-@pytest.mark.parametrize("rows, lanes", [(900, 33), (37, 701), (3, 20000)])
+@pytest.mark.parametrize("rows, lanes", [*heavy((900, 33), several=True), (37, 701), (3, 20000)])
 def test_rows_are_normalised_with_weights(rows: int, lanes: int) -> None:
     check(normalised, normal(rows, lanes), normal(lanes, seed=1), normal(lanes, seed=2), ulp=64)
 
 
-@pytest.mark.parametrize("shape, axis", [((5, 3), 1), ((700, 37), 0), ((9000, 40), 0), ((4, 70, 5), 1)])
+@pytest.mark.parametrize(
+    "shape, axis",
+    [
+        *heavy(((5, 3), 1), several=True),
+        ((700, 37), 0),
+        ((9000, 40), 0),
+        *heavy(((4, 70, 5), 1), several=True),
+    ],
+)
 def test_softmax_over_any_axis(shape: tuple[int, ...], axis: int) -> None:
     check(lambda x: softmax(x, axis), normal(*shape), ulp=16)
 
@@ -293,7 +305,7 @@ def test_softmax_of_what_lies_transposed_or_far_apart() -> None:
     check(lambda x: softmax(x[:, :, 3], 1), normal(20, 300, 40), ulp=16)
 
 
-@pytest.mark.parametrize("length", [20, 90])
+@pytest.mark.parametrize("length", [40, *heavy(90)])
 def test_long_chains_over_many_tiles(length: int) -> None:
     def program(x: Any, row: Any) -> Any:
         z = x

@@ -6,9 +6,10 @@
 // (SetCtrlSpr<48, 48>(1), SetSaturationFlag<SaturationMode::FLOAT>(false)): then they stay. Exp and Ln are
 // computed in float64 to within a few units of its last place and then rounded: as good as correctly rounded.
 // Sqrt, Rsqrt, Reciprocal, Div are correctly rounded. Multiply-add instructions (MulAddDst, Axpy,
-// FusedMulAdd) round once. Integer arithmetic wraps. What public documents leave open is chosen so: Max, Min, Relu, LeakyRelu and the reductions give NaN where an operand is NaN (of
-// two zeros Max takes +0, Min -0); a comparison with NaN is false but for NE; a float cast to an integer
-// saturates and NaN gives 0; shifting by the width of the type or more gives 0, or the sign.
+// FusedMulAdd) round once. Integer arithmetic wraps. What public documents leave open is chosen so: Max, Min,
+// Relu, LeakyRelu and the reductions give NaN where an operand is NaN (of two zeros Max takes +0, Min -0); a
+// comparison with NaN is false but for NE; a float cast to an integer saturates and NaN gives 0; shifting by
+// the width of the type or more gives 0, or the sign.
 #pragma once
 
 #include "core.hpp"
