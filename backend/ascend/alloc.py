@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...ops.errors import BackendError
+from .rounding import round_up
 
 BLOCK = 32
 REPEAT = 256
@@ -112,7 +113,7 @@ def place(
     buffers = list(requests)
     if not buffers:
         return Placement({}, 0, 0, 0)
-    sizes = [max(BLOCK, _round_up(r.bytes, BLOCK)) for r in buffers]
+    sizes = [max(BLOCK, round_up(r.bytes, BLOCK)) for r in buffers]
     bound, fullest = _live_bound(buffers, sizes)
     if bound > capacity:
         raise BackendError(_does_not_fit(buffers, sizes, bound, fullest, capacity, space, kernel))
@@ -139,10 +140,6 @@ def place(
         raise BackendError(_does_not_fit(buffers, sizes, used, fullest, capacity, space, kernel))
     offsets = {r.name: start for r, start in zip(buffers, chosen, strict=True)}
     return Placement(offsets, used, sum(sizes), bound, conflicts)
-
-
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
 
 
 def _end(starts: Sequence[int], sizes: Sequence[int]) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from .alloc import REPEAT, Request
 from .folding import SCRATCH
+from .rounding import round_up
 from .stage import Stage, Stages
 from .tile import BYTES, MASK, Form, Value
 
@@ -59,11 +60,11 @@ class Size:
     def __call__(self, points: int, rows: int, lanes: int) -> int:
         """Bytes, for whole repeats of every dtype."""
         total = self.point * _up(points) + self.row * _up(rows) + self.lane * _up(lanes)
-        return -(-int(total) // 32) * 32 + self.fixed
+        return round_up(int(total), 32) + self.fixed
 
 
 def _up(elements: int) -> int:
-    return -(-elements // GRANULE) * GRANULE
+    return round_up(elements, GRANULE)
 
 
 def size_of(value: Value) -> Size:

@@ -14,7 +14,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-from pyasc.ops.errors import ArgumentError
+from ...ops.errors import ArgumentError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import struct
 from dataclasses import dataclass, replace
 
 from .chip import Chip
-from .cube_emit import FIELDS, source
-from .cube_problem import Contraction, CubeOptions
+from .cube_emit import source
+from .cube_problem import FIELDS, Contraction, CubeOptions
 from .cube_tiling import CubeTiling, Shares, solve
 
 __all__ = ["Contraction", "CubeKernel", "CubeOptions", "CubeSizes", "Shares", "generate"]

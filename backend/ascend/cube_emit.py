@@ -13,44 +13,12 @@ import keyword
 import re
 import textwrap
 
-from .cube_problem import CTYPES, RESULTS, SIZES, Contraction, CubeOptions
+from .cube_problem import CTYPES, FIELDS, RESULTS, SIZES, Contraction, CubeOptions
 from .cube_tiling import BIAS_ROW, CubeTiling
+from .generated import free_names
 from .text import IEEE_MODE, Writer
 
 SECOND_LINE = " " * 12  # of the parameters of a method
-
-# Fields of the struct that the kernel receives, in their order.
-FIELDS = (
-    ("int64_t", "aBatch", "elements from one matrix of A to the next"),
-    ("int64_t", "bBatch", ""),
-    ("int64_t", "cBatch", ""),
-    ("int64_t", "biasBatch", ""),
-    ("int32_t", "m", ""),
-    ("int32_t", "n", ""),
-    ("int32_t", "k", ""),
-    ("int32_t", "batch", ""),
-    ("int32_t", "aPitch", "elements from one row in memory to the next"),
-    ("int32_t", "bPitch", ""),
-    ("int32_t", "cPitch", ""),
-    ("int32_t", "batchCores", "the cores: k × batch × m × n"),
-    ("int32_t", "mCores", ""),
-    ("int32_t", "nCores", ""),
-    ("int32_t", "rounds", "times the cores share out a part of n whose operands stay in L2"),
-    ("int32_t", "mTiles", "tiles of a core in a round"),
-    ("int32_t", "nTiles", ""),
-    ("int32_t", "shareM", "tiles start at multiples of these"),
-    ("int32_t", "shareN", ""),
-    ("int32_t", "kCores", "cores that each take a part of k"),
-    ("int32_t", "baseM", "the largest tile of C, and a step along k, in L0"),
-    ("int32_t", "baseN", ""),
-    ("int32_t", "baseK", ""),
-    ("int32_t", "packetA", "of k in one copy into L1: some steps"),
-    ("int32_t", "packetB", ""),
-    ("int32_t", "partsA", "copies that bring a packet, between the other operand's"),
-    ("int32_t", "partsB", ""),
-    ("int32_t", "onceA", "whether the operand is read once"),
-    ("int32_t", "onceB", ""),
-)
 
 
 def source(
@@ -60,33 +28,13 @@ def source(
     return _Kernel(contraction, options, tiling, name).text(summary)
 
 
-def identifiers(names: tuple[str, ...], taken: tuple[str, ...]) -> list[str]:
-    """C++ identifiers that are like the names, all different, none of them taken."""
-    used = {
-        *taken,
-        "half",
-        "float",
-        "int",
-        "class",
-        "struct",
-        "const",
-        "auto",
-        "void",
-        "new",
-        "this",
-        "MatrixProduct",
-        "Tiling",
-    }
-    result = []
+def identifiers(names: tuple[str, ...]) -> tuple[str, ...]:
+    """C++ identifiers that are like the names, all different, none that the text has already."""
+    plain = []
     for name in names:
         text = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "operand"
-        if text[0].isdigit() or keyword.iskeyword(text):
-            text = f"operand_{text}"
-        while text in used:
-            text += "_"
-        used.add(text)
-        result.append(text)
-    return result
+        plain.append(f"operand_{text}" if text[0].isdigit() or keyword.iskeyword(text) else text)
+    return free_names(plain, {"product", "tiling", "MatrixProduct", "Tiling"})
 
 
 class _Kernel:
@@ -130,7 +78,7 @@ class _Kernel:
             self._steps()
             self._members()
         w("")
-        a, b, c, bias = identifiers(self.c.names, ("product", "tiling"))
+        a, b, c, bias = identifiers(self.c.names)
         pointers = [f"GM_ADDR {x}" for x in ((a, b, bias, c) if self.c.bias else (a, b, c))]
         start = f'extern "C" __global__ __aicore__ void {self.name}('
         parameters = ", ".join([*pointers, "Tiling tiling"]) + ")"

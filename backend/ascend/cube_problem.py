@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from pyasc.ops.errors import ArgumentError
+from ...ops.errors import ArgumentError
+from .text import CTYPE
+from .tile import BYTES, MEMORY
 
-SIZES = {"float16": 2, "bfloat16": 2, "float32": 4, "int8": 1, "int32": 4}
-CTYPES = {
-    "float16": "half",
-    "bfloat16": "bfloat16_t",
-    "float32": "float",
-    "int8": "int8_t",
-    "int32": "int32_t",
-}
+_DTYPES = ("float16", "bfloat16", "float32", "int8", "int32")
+SIZES = {name: BYTES[MEMORY[name]] for name in _DTYPES}
+CTYPES = {name: CTYPE[MEMORY[name]] for name in _DTYPES}
 
 # What Fixpipe turns accumulators into, and how it is told so.
 RESULTS = {
@@ -23,6 +20,39 @@ RESULTS = {
     ("int32", "int32"): "NoQuant",
     ("int32", "float16"): "DEQF16",
 }
+
+# Fields of the struct that the kernel receives, in their order.
+FIELDS = (
+    ("int64_t", "aBatch", "elements from one matrix of A to the next"),
+    ("int64_t", "bBatch", ""),
+    ("int64_t", "cBatch", ""),
+    ("int64_t", "biasBatch", ""),
+    ("int32_t", "m", ""),
+    ("int32_t", "n", ""),
+    ("int32_t", "k", ""),
+    ("int32_t", "batch", ""),
+    ("int32_t", "aPitch", "elements from one row in memory to the next"),
+    ("int32_t", "bPitch", ""),
+    ("int32_t", "cPitch", ""),
+    ("int32_t", "batchCores", "the cores: k × batch × m × n"),
+    ("int32_t", "mCores", ""),
+    ("int32_t", "nCores", ""),
+    ("int32_t", "rounds", "times the cores share out a part of n whose operands stay in L2"),
+    ("int32_t", "mTiles", "tiles of a core in a round"),
+    ("int32_t", "nTiles", ""),
+    ("int32_t", "shareM", "tiles start at multiples of these"),
+    ("int32_t", "shareN", ""),
+    ("int32_t", "kCores", "cores that each take a part of k"),
+    ("int32_t", "baseM", "the largest tile of C, and a step along k, in L0"),
+    ("int32_t", "baseN", ""),
+    ("int32_t", "baseK", ""),
+    ("int32_t", "packetA", "of k in one copy into L1: some steps"),
+    ("int32_t", "packetB", ""),
+    ("int32_t", "partsA", "copies that bring a packet, between the other operand's"),
+    ("int32_t", "partsB", ""),
+    ("int32_t", "onceA", "whether the operand is read once"),
+    ("int32_t", "onceB", ""),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,4 +185,5 @@ class CubeOptions:
 
     @classmethod
     def none(cls) -> CubeOptions:
+        """All of them off."""
         return cls(*(False for _ in fields(cls)))

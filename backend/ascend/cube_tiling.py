@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from .chip import Chip
 from .cube_problem import SIZES, Contraction, CubeOptions
-from .cube_time import Choice, CubeRates, buffers, predicted, up
+from .cube_time import Choice, CubeRates, buffers, predicted
+from .rounding import round_up
 
 Numbers = NDArray[np.float64]
 
@@ -170,17 +171,6 @@ def rounds_of(c: Contraction, chip: Chip, options: CubeOptions) -> int:
 def _batch_cores(batch: int, cores: int) -> list[int]:
     """In how many parts a batch may be shared out: none that leaves as much to a core as fewer parts do."""
     return sorted({-(-batch // -(-batch // b)) for b in range(1, min(batch, cores) + 1)})
-
-
-@functools.lru_cache(maxsize=256)
-def _grids(cores: int, batch: int) -> NDArray[np.int64]:
-    """Rows (batch cores, m cores, n cores) whose product is at most the cores there are."""
-    rows = []
-    for b in _batch_cores(batch, cores):
-        for m in range(1, cores // b + 1):
-            for n in range(1, cores // (b * m) + 1):
-                rows.append((b, m, n))
-    return np.array(rows, np.int64)
 
 
 # --- the search ---------------------------------------------------------------------------------------------
@@ -367,7 +357,7 @@ def _search(
         // unit
         * unit
     )
-    deepest = np.minimum(deepest, up(c.k, unit))
+    deepest = np.minimum(deepest, round_up(c.k, unit))
     room = chip.capacity.l1 // (l1 * size)
     # A first bound, of the arithmetic and the bytes alone, leaves few for the better one.
     best: tuple[float, CubeTiling] | None = None
@@ -418,8 +408,8 @@ def _rough(
 ) -> Numbers:
     """A bound from below: what the multiplications and the bytes of a core take at least."""
     cm, cn, ck = rates.cube
-    rows = np.minimum(np.ceil(-(-c.m // share_m) / t.m_cores) * share_m, up(c.m, 16))
-    columns = np.minimum(np.ceil(-(-c.n // share_n) / (t.n_cores * rounds)) * share_n, up(c.n, 16))
+    rows = np.minimum(np.ceil(-(-c.m // share_m) / t.m_cores) * share_m, round_up(c.m, 16))
+    columns = np.minimum(np.ceil(-(-c.n // share_n) / (t.n_cores * rounds)) * share_n, round_up(c.n, 16))
     times = np.ceil(c.batch / t.batch_cores) * rounds
     work = times * np.ceil(rows / cm) * np.ceil(columns / cn) * np.ceil(c.k / ck)
     copies_a = np.where(c.k * t.m * c.size * buffers(options)[0] <= chip.capacity.l1, 1, t.n_tiles)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .chip import Chip
 from .cube_problem import SIZES, Contraction, CubeOptions
+from .rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,6 @@ class CubeRates:
     l2: float
     hbm: float
     line: int
-    l2_bytes: int
     launch: float
     launch_core: float
     barrier: float  # of all cores
@@ -60,7 +60,6 @@ class CubeRates:
             l2=timing.get("l2_bandwidth", 5e12) / clock,
             hbm=timing.get("hbm_bandwidth", 1.6e12) / clock,
             line=timing.get("line", 512),
-            l2_bytes=chip.capacity.l2,
             launch=timing.get("launch_us", 0.5) * clock / 1e6 + timing.get("start_cycles", 0),
             launch_core=timing.get("launch_core_us", 0.0) * clock / 1e6,
             barrier=timing.get("sync_all_cycles", 1850),
@@ -70,10 +69,6 @@ class CubeRates:
 def buffers(options: CubeOptions) -> tuple[int, int, int]:
     """Buffers in L1, L0 and L0C."""
     return 1 + options.double_buffer_l1, 1 + options.double_buffer_l0, 1 + options.double_buffer_l0c
-
-
-def up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +118,10 @@ def predicted(c: Contraction, rates: CubeRates, options: CubeOptions, x: Choice)
     size, out = c.size, SIZES[c.out]
     matrices = np.ceil(c.batch / x.batch_cores)
     # A core's part of C in units, and its tiles; shares are even, so the sums are, too.
-    rows = np.minimum(np.ceil(np.ceil(c.m / x.share_m) / x.m_cores) * x.share_m, up(c.m, 16))
-    columns = np.minimum(np.ceil(np.ceil(c.n / x.share_n) / (x.n_cores * x.rounds)) * x.share_n, up(c.n, 16))
+    rows = np.minimum(np.ceil(np.ceil(c.m / x.share_m) / x.m_cores) * x.share_m, round_up(c.m, 16))
+    columns = np.minimum(
+        np.ceil(np.ceil(c.n / x.share_n) / (x.n_cores * x.rounds)) * x.share_n, round_up(c.n, 16)
+    )
     rounds = matrices * x.rounds
     tiles = rounds * x.m_tiles * x.n_tiles
     steps = np.ceil(c.k / x.k)

@@ -19,6 +19,7 @@ from ..ir import Binding
 from . import project as files
 from .chip import Chip
 from .generated import Bound, Field, Generated
+from .rounding import round_up
 
 _FORMATS = {
     "int8_t": "b", "uint8_t": "B", "int16_t": "h", "uint16_t": "H", "int32_t": "i", "uint32_t": "I",
@@ -219,7 +220,7 @@ def _unpacked(fields: Sequence[Field], data: bytes) -> dict[str, int | float]:
     for field in fields:
         form = _FORMATS[field.ctype]
         size = struct.calcsize(form)
-        at = -(-at // size) * size
+        at = round_up(at, size)
         (values[field.name],) = struct.unpack_from(f"<{form}", data, at)
         at += size
     return values

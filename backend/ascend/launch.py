@@ -15,6 +15,7 @@ from .alloc import Placement
 from .buffers import PARTS, Buffers
 from .chip import Chip
 from .generated import Bound, Generated
+from .rounding import round_up
 from .source import Source
 from .stage import Stages
 from .ways import THRIFT, choose_ways
@@ -27,7 +28,7 @@ _HOST: dict[str, Callable[..., int]] = {
     "Max": max,
     "CeilDiv": lambda a, b: -(-a // b),
     "Div": lambda a, b: a // b,
-    "Up": lambda a, b: -(-a // b) * b,
+    "Up": round_up,
     "Root": isqrt,
 }
 
@@ -87,9 +88,7 @@ def written(
         if stages.whole and kernel.reduced:
             if stages.plane.reduces_lanes:
                 lanes = bound.extents[stages.plane.lane]
-                return -(-lanes // source.pitch_granule) * source.pitch_granule <= min(
-                    tuning.lanes, tuning.points
-                )
+                return round_up(lanes, source.pitch_granule) <= min(tuning.lanes, tuning.points)
             rows = bound.extents[stages.plane.row]
             return rows <= tuning.rows and rows * source.pitch_granule <= tuning.points
         return True

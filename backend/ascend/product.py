@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.dtypes import as_dtype
 from .chip import Chip
 from .cube import Contraction, CubeKernel, CubeSizes, generate
-from .cube_emit import FIELDS
+from .cube_problem import FIELDS
 from .generated import Bound, Field, Generated, Parameter, free_names
 
 # Sums of int8 are int32; NumPy's product of int8 is their low byte, which the host takes.
@@ -127,8 +128,9 @@ class Products:
 
 def _generated(kernel: CubeKernel, sizes: CubeSizes) -> Generated:
     blocks, packed, workspace = kernel.bind(sizes)
-    dtypes = [np.dtype(_numpy(kernel.contraction.dtype))] * 2 + [np.dtype(_numpy(kernel.contraction.out))]
-    names = kernel.contraction.names[:3]
+    c = kernel.contraction
+    dtypes = [as_dtype(c.dtype)] * 2 + [as_dtype(c.out)]
+    names = c.names[:3]
     return Generated(
         kernel.name,
         kernel.source,
@@ -142,11 +144,3 @@ def _generated(kernel: CubeKernel, sizes: CubeSizes) -> Generated:
         kernel.tiling,
         lambda binding: Bound(blocks, lambda scalars: packed, workspace),
     )
-
-
-def _numpy(name: str) -> Any:
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return ml_dtypes.bfloat16
-    return name

@@ -14,8 +14,8 @@ from ..ir import Instr, Kernel
 from . import primitives
 from .formula import Vector
 from .plane import Plane
-from .stage import MEMORY, Stage, Stages, Transfer
-from .tile import BYTES, MASK, Builder, Form, Room, Source, Value, VectorInstr
+from .stage import Stage, Stages, Transfer
+from .tile import BYTES, MASK, MEMORY, Builder, Form, Room, Source, Value, VectorInstr
 from .tiling import Each, Over, Pieces, Stream, Work
 from .ways import BLOCK, Way
 

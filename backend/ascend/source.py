@@ -16,9 +16,9 @@ from .events import Events
 from .generated import Field, Parameter
 from .loops import Loops
 from .partition import partition
-from .stage import MEMORY, Stages
+from .stage import Stages
 from .text import CTYPE, Writer, without_unread
-from .tile import BYTES, MASK, Form, Value
+from .tile import BYTES, MASK, MEMORY, Form, Value
 from .vector_tiling import VectorTiling
 
 if TYPE_CHECKING:

@@ -14,13 +14,6 @@ from .tile import Value, VectorInstr
 from .ways import Way
 
 Dtype = np.dtype[Any]
-# The dtypes of elements as they lie in memory, by name.
-MEMORY = {
-    "bool": "u8", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32",
-    "uint32": "u32", "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32",
-}  # fmt: skip
-
-
 # Instructions of the tile form's own that move elements: `transfers` writes them.
 MOVES = ("Pick", "Every", "Turn", "ToSlots", "Window", "GatherPoints", "GatherRows", "GatherTable")
 

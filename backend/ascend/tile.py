@@ -19,6 +19,11 @@ BYTES = {
     "f16": 2, "f32": 4, "bf16": 2, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8,
 }  # fmt: skip
 MASK = "mask"
+# The dtypes of elements as they lie in memory, by name.
+MEMORY = {
+    "bool": "u8", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32",
+    "uint32": "u32", "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32",
+}  # fmt: skip
 
 
 class Form(Enum):

@@ -23,6 +23,7 @@ import numpy as np
 
 from ...ops.errors import BackendError
 from .chip import Chip
+from .rounding import round_up
 from .tile import Form
 from .tiling_model import (
     Each,
@@ -38,7 +39,6 @@ from .tiling_model import (
     Work,
     candidates,
     cost_of,
-    round_up,
     units_of,
 )
 

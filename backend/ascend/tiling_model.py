@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from . import chip as chip_data
 from .chip import Chip
+from .rounding import round_up
 from .tile import Form
 
 BLOCK = 32
@@ -232,10 +233,6 @@ class Rates:
         """Bytes per cycle of the memory for each of so many cores."""
         part = min(self.memory / self.cores, self.read + self.write)
         return part + (self.read + self.write - part) / cores
-
-
-def round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
 
 
 # --- memory ---------------------------------------------------------------------------------------------

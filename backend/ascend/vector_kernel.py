@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...ops.errors import BackendError
 from ..ir import Binding, Kernel, Stride, binding_with_axis, with_axis
-from . import folding, reduction, tiling
+from . import folding, reduction
 from .alloc import place
 from .buffers import Buffers, Size, assign, fullest
 from .chip import Chip
@@ -22,10 +22,11 @@ from .launch import written
 from .partition import WIDE_LANES
 from .plane import Plane, choose_plane
 from .rearrange import streams_of, work_of
+from .rounding import round_up
 from .stage import MOVES, Stages
 from .tile import BYTES, MASK, Form, VectorInstr
-from .tiling import Each, Space, Stream, Tiling, VectorProblem, Work, auto_tiling
-from .tiling_model import REPEAT
+from .tiling import Each, Over, Space, Stream, Tiling, VectorProblem, Work, auto_tiling
+from .tiling_model import REPEAT, Rates
 from .vectorise import vectorise
 from .ways import THRIFT, Way, choose_ways
 
@@ -112,8 +113,6 @@ SPLIT_POINTS = 1 << 18
 WHOLE_LANES = 128
 # Results that a core contributes to at a time.
 MOST_PARTS = 2048
-# Operands together at least so large are not found in the L2 again, or push others out.
-BYPASS_BYTES = 32 << 20
 
 
 def _prepared(kernel: Kernel) -> Kernel:
@@ -188,7 +187,7 @@ def _tuned(
     if whole and plane.reduces_rows:
         rows = ceil(binding.extents[plane.row] * BUCKET)
         # Narrower tiles are copied in pieces so small that going over the rows twice is faster.
-        least = rows * min(WHOLE_LANES, -(-binding.extents[plane.lane] // 16) * 16)
+        least = rows * min(WHOLE_LANES, round_up(binding.extents[plane.lane], 16))
         if points < least:
             raise BackendError(f"[tile] expected whole columns in a tile, given {rows} rows")
     if split and not plane.reduces_lanes:
@@ -222,7 +221,7 @@ def _tuned(
         rows,
         lanes,
         found.buffers,
-        _bypass(kernel, binding, ways) if options.cache_hint and once else (),
+        _bypass(kernel, binding, ways, chip.capacity.l2) if options.cache_hint and once else (),
         _grain(problem),
         ways,
         options,
@@ -303,12 +302,9 @@ def _space(temporaries: Size) -> Space:
     return Space(temporaries.point, temporaries.row, temporaries.lane, temporaries.fixed + 1024)
 
 
-Over = tiling.Over
-
-
 def _grain(problem: VectorProblem) -> int:
     """With c cores a launch takes a·c + w/c: the best c is the root of w/a, points over this."""
-    rates = tiling.Rates()
+    rates = Rates()
     points = problem.rows * problem.lanes * problem.outer * problem.inner
     moved = sum(s.bytes for s in problem.streams if s.form is Form.FULL) or 4
     work = sum(w.count * w.cycles * w.bytes for w in problem.work if w.over is Over.POINTS) / REPEAT
@@ -316,15 +312,15 @@ def _grain(problem: VectorProblem) -> int:
     return max(1, round(points * rates.launch_us_per_core * rates.clock_mhz / cycles))
 
 
-def _bypass(kernel: Kernel, binding: Binding, ways: tuple[Way, ...]) -> tuple[int, ...]:
-    """Inputs of which each element is read once, in whole lines, where operands are large."""
+def _bypass(kernel: Kernel, binding: Binding, ways: tuple[Way, ...], room: int) -> tuple[int, ...]:
+    """Inputs of which each element is read once, in whole lines, where operands do not fit `room`, the L2."""
     total = 0
     points: dict[int, list[tuple[int, str]]] = {}
     for n, access in enumerate(kernel.accesses):
         size = prod(e for e, s in zip(binding.extents, binding.strides[n], strict=True) if s)
         points.setdefault(access.operand, []).append((size, access.layout))
         total += size * kernel.operands[access.operand].dtype.itemsize
-    if total < BYPASS_BYTES:
+    if total <= room:
         return ()
     # Other tiles take the rest of a line.
     shared = {kernel.accesses[i.attrs[0]].operand for i in kernel.body if i.op == "gather"}

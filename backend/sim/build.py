@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +23,8 @@ FLAGS = (
     "-Werror=overflow", "-Werror=narrowing", "-Wno-attributes", "-Wno-unknown-pragmas",
 )  # fmt: skip
 KEPT = 3  # precompiled headers of other compilers or versions
+LONGEST_S = 600.0  # a compiler that takes longer hangs
+PATIENCE_S = 120.0  # for another process that makes the precompiled header; then it is done without
 
 
 class CompileError(Exception):
@@ -37,18 +42,29 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyasc-tensor"
 
 
-def find_compiler() -> str:
-    """$CXX, c++ or g++.
+def find_compiler() -> tuple[str, ...]:
+    """$CXX, which may have options after the program, or else c++ or g++.
 
     Raises
     ------
     CompileError
         Where there is none.
     """
-    chosen = os.environ.get("CXX", "").split()
-    for name in [*chosen[:1], "c++", "g++"]:
+    given = os.environ.get("CXX", "").strip()
+    try:
+        chosen = shlex.split(given)
+    except ValueError:
+        chosen = [given]
+    if chosen:
+        if found := shutil.which(chosen[0]):
+            return (found, *chosen[1:])
+        raise CompileError(
+            f"error: Expected a C++ compiler in the environment variable CXX, given {given!r}: there is no "
+            f"program {chosen[0]}. Install it, name another, or unset CXX for c++ or g++."
+        )
+    for name in ("c++", "g++"):
         if found := shutil.which(name):
-            return found
+            return (found,)
     raise CompileError(
         "error: Expected a C++ compiler ($CXX, c++ or g++), found none. Install one: "
         "`apt install g++`, `dnf install gcc-c++`, or `conda install gxx`."
@@ -61,24 +77,25 @@ class Compiler:
 
     Attributes
     ----------
-    program : str
+    program : tuple of str
+        With its first options.
     folder : Path
         For the precompiled header.
     """
 
-    program: str
+    program: tuple[str, ...]
     folder: Path
 
     @cached_property
     def version(self) -> str:
         """What the compiler says of itself."""
-        return _run([self.program, "--version"]).split("\n", 1)[0]
+        return _run([*self.program, "--version"]).split("\n", 1)[0]
 
     @cached_property
     def key(self) -> str:
         """Changes with the compiler, its flags, the headers and the library."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update("\0".join((self.program, self.version, *FLAGS)).encode())
+        digest.update("\0".join((*self.program, self.version, *FLAGS)).encode())
         root = library.headers()
         for header in sorted(root.rglob("*.h*")):
             digest.update(str(header.relative_to(root)).encode() + b"\0" + header.read_bytes())
@@ -102,21 +119,27 @@ class Compiler:
         ------
         CompileError
         """
-        with tempfile.TemporaryDirectory(prefix="pyasc-sim-") as folder:
-            Path(folder, name).write_text(source, encoding="utf-8")
-            includes: list[str] = []
-            if precompiled := self._precompiled():
-                includes = ["-I", str(precompiled)]
-            where = library.path()
-            link = ["-Wl,-rpath," + str(where.parent), "-pthread"] if program else ["-shared"]
-            _run(
-                [
-                    self.program, *FLAGS, *includes, "-I", str(library.headers()), *options,
-                    "-x", "c++", name, "-x", "none", str(where), *link, "-o", "out",
-                ],
-                folder,
-            )  # fmt: skip
-            return Path(folder, "out").read_bytes()
+        where = library.path()
+        includes = ["-I", str(found)] if (found := self._precompiled()) else []
+        link = ["-Wl,-rpath," + str(where.parent), "-pthread"] if program else ["-shared"]
+        command = [
+            *self.program, *FLAGS, *includes, "-I", str(library.headers()), *options,
+            "-x", "c++", name, "-x", "none", str(where), *link, "-o", "out",
+        ]  # fmt: skip
+        try:
+            with tempfile.TemporaryDirectory(prefix="pyasc-sim-") as folder:
+                Path(folder, name).write_text(source, encoding="utf-8")
+                _run(command, folder)
+                made = Path(folder, "out")
+                code = made.read_bytes() if made.exists() else b""
+        except OSError as error:
+            raise CompileError(f"error: {unusable(error)}") from None
+        if not code:
+            raise CompileError(
+                f"error: Expected a compiled kernel from {self.program[0]}, given none, and no message. "
+                "Set CXX to another C++ compiler."
+            )
+        return code
 
     def _precompiled(self) -> Path | None:
         """A folder with the precompiled header, made by the first process that needs it; None: do without."""
@@ -129,6 +152,8 @@ class Compiler:
             folder.mkdir(parents=True, exist_ok=True)
             with _locked(root / "lock"):
                 if not header.exists():
+                    for left in folder.iterdir():  # by a process that was killed in the middle of it
+                        shutil.rmtree(left, ignore_errors=True)
                     self._precompile(folder)
                     _keep_newest(root)
         except (OSError, CompileError):
@@ -139,17 +164,26 @@ class Compiler:
         source = library.headers() / "kernel_operator.h"
         with tempfile.TemporaryDirectory(dir=folder) as aside:
             made = Path(aside, "made.gch")
-            command = [self.program, *FLAGS, "-I", str(library.headers()), "-x", "c++-header", str(source)]
+            command = [*self.program, *FLAGS, "-I", str(library.headers()), "-x", "c++-header", str(source)]
             _run([*command, "-o", str(made)])
             made.replace(folder / "kernel_operator.h.gch")
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
+    """Alone among all processes; TimeoutError, an OSError, where another does not end."""
     import fcntl
 
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        start = time.monotonic()
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() - start > PATIENCE_S:
+                    raise TimeoutError from None
+                time.sleep(0.02)
         yield
 
 
@@ -161,10 +195,46 @@ def _keep_newest(root: Path) -> None:
 
 def _run(command: Sequence[str], folder: str | None = None) -> str:
     environment = os.environ | {"LC_ALL": "C.UTF-8"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    program = command[0]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            cwd=folder,
+            env=environment,
+            timeout=LONGEST_S,
+            check=False,
+        )
+    except OSError as error:
+        said = f"{program}, which does not run ({error.strerror})"
+        raise CompileError(f"error: Expected a C++ compiler, given {said}. Set CXX to another.") from None
+    except subprocess.TimeoutExpired:
+        said = f"{program}, which did not end within {LONGEST_S:.0f} s"
+        raise CompileError(f"error: Expected a C++ compiler, given {said}. Set CXX to another.") from None
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        raise CompileError(
+            f"{done.stderr}\nerror: Expected {program} to compile, given one that was ended by {name}"
+            + (": the machine may be out of memory." if name == "SIGKILL" else ".")
+        )
     if done.returncode:
-        raise CompileError(done.stderr or f"error: {command[0]} ended with {done.returncode}")
+        raise CompileError(
+            done.stderr
+            or f"error: Expected {program} to compile, given one that ended with {done.returncode} and said "
+            "nothing. Set CXX to another C++ compiler."
+        )
     return done.stdout
+
+
+def unusable(error: OSError) -> str:
+    """A message for files that cannot be written, read or loaded while a kernel is compiled."""
+    return (
+        "Expected a folder for temporary files that has room and may hold programs, given "
+        f"{os.environ.get('TMPDIR') or '/tmp'}: {error.strerror or error}. Set TMPDIR to another."
+    )
 
 
 @cache

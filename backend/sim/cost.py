@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pyasc.ops.errors import ArgumentError
-
+from ...ops.errors import ArgumentError
 from ..ascend.chip import Chip
 from . import library
 from .log import DTYPES, PATHS, PIPES, CoreLog, Log

@@ -95,16 +95,23 @@ class Simulator:
             compiler = build.compiler(self._folder)
             key = f"{compiler.key}\0{file}\0{source}"
             code = self._store.read(STORED, key) if self._store else None
-            if code is None:
-                code = compiler.compile(source + _entries(kernels), file)
-                if self._store:
-                    self._store.write(STORED, key, code)
+            if code is not None:
+                try:
+                    return Module(self.chip, name, kernels, code)
+                except OSError:
+                    pass  # made on another machine, or for another C library: compiled anew
+            code = compiler.compile(source + _entries(kernels), file)
+            module = Module(self.chip, name, kernels, code)
         except build.CompileError as error:
             text, line = build.first_errors(error.output, source, file)
             raise SimulationError(f"[compile] {text}", "compiler", line) from None
         except FileNotFoundError as error:
             raise SimulationError(f"[compile] {error}", "compiler") from None
-        return Module(self.chip, name, kernels, code)
+        except OSError as error:
+            raise SimulationError(f"[compile] {build.unusable(error)}", "compiler") from None
+        if self._store:
+            self._store.write(STORED, key, code)
+        return module
 
 
 def _entries(kernels: Sequence[str]) -> str:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyasc.ops.errors import ArgumentError
-
+from ...ops.errors import ArgumentError
 from .log import PIPES, Log
 from .picture import draw
 

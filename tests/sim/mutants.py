@@ -216,21 +216,35 @@ def run(subject: Subject, module: Module) -> tuple[Outcome, list[Array]]:
     return Outcome(kind, message, False), [buffers[n] for n in subject.outputs]
 
 
-def unseen(subject: Subject, mutants: Sequence[Mutant]) -> list[str]:
-    """Faults that were not found, or not by a check meant for them."""
-    module = Simulator(CHIP, None).compile(with_faults(subject.source, mutants), "mutants")
-    fault = ctypes.c_int.in_dll(module._library, "fault")
-    outcome, expected = run(subject, module)
-    assert not outcome.kind, outcome.message
-    missed = []
-    for number, mutant in enumerate(mutants, 1):
-        fault.value = number
-        outcome, given = run(subject, module)
-        same = all(a.tobytes() == b.tobytes() for a, b in zip(given, expected, strict=True))
-        outcome = replace(outcome, same=same)
-        if outcome.kind not in mutant.kinds and not (mutant.or_result and not outcome.kind and not same):
-            missed.append(f"{mutant.what}: {outcome}")
-    return missed
+class Seeded:
+    """A kernel with all its faults, compiled once.
+
+    Parameters
+    ----------
+    subject : Subject
+    mutants : sequence of Mutant
+    """
+
+    def __init__(self, subject: Subject, mutants: Sequence[Mutant]) -> None:
+        self.subject, self.mutants = subject, mutants
+        self._module = Simulator(CHIP, None).compile(with_faults(subject.source, mutants), "mutants")
+        self._fault = ctypes.c_int.in_dll(self._module._library, "fault")
+        outcome, self._expected = run(subject, self._module)
+        assert not outcome.kind, outcome.message
+
+    def unseen(self, chosen: Sequence[Mutant]) -> list[str]:
+        """Which of some faults were not found, or not by a check meant for them."""
+        missed = []
+        for number, mutant in enumerate(self.mutants, 1):
+            if mutant not in chosen:
+                continue
+            self._fault.value = number
+            outcome, given = run(self.subject, self._module)
+            same = all(a.tobytes() == b.tobytes() for a, b in zip(given, self._expected, strict=True))
+            outcome = replace(outcome, same=same)
+            if outcome.kind not in mutant.kinds and not (mutant.or_result and not outcome.kind and not same):
+                missed.append(f"{mutant.what}: {outcome}")
+        return missed
 
 
 # --- faults ----------------------------------------------------------------------------------------------

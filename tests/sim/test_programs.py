@@ -1,4 +1,4 @@
-"""Random programs on the simulated chip give what NumPy gives, bit for bit, and nothing is found by checks."""
+"""Random programs on the simulated chip give what NumPy gives, bit for bit; no check finds anything."""
 
 from __future__ import annotations
 

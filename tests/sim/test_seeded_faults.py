@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mutants import CHIP, Array, Faults, Subject, product, run, unseen, vector
+from mutants import CHIP, Array, Faults, Seeded, Subject, product, run, vector
 
 import pyasc
 from pyasc.backend.ascend.cube import CubeOptions
@@ -166,12 +166,17 @@ def subject(name: str) -> Subject:
     return CASES[name].make()
 
 
+@cache
+def seeded(name: str) -> Seeded:
+    case = CASES[name]
+    return Seeded(subject(name), Faults(subject(name).source, case.harmless)(*case.sorts))
+
+
 @pytest.mark.parametrize(
     ("name", "sort"), [(name, sort) for name, case in CASES.items() for sort in case.sorts]
 )
 def test_no_fault_passes_unseen(name: str, sort: str) -> None:
-    kernel = subject(name)
-    missed = unseen(kernel, Faults(kernel.source, CASES[name].harmless)(sort))
+    missed = seeded(name).unseen(Faults(subject(name).source, CASES[name].harmless)(sort))
     assert not missed, "\n".join(missed)
 
 
