@@ -98,6 +98,10 @@ class OutOfMemory(PyascError, MemoryError):
     """Memory was asked for that the limit or the machine does not have."""
 
 
+class FolderError(PyascError, OSError):
+    """A folder that cannot be written."""
+
+
 class BackendError(PyascError, RuntimeError):
     """A backend could not compile or run a kernel."""
 

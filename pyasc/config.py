@@ -64,7 +64,7 @@ class Config:
         for name, setting in _SETTINGS.items():
             value: bool | int | str = setting.default
             given = os.environ.get(f"PYASC_{name.upper()}")
-            if given is not None:
+            if given is not None and (given.strip() or not setting.default):
                 value = _parsed(name, setting, given)
             object.__setattr__(self, name, value)
 
@@ -88,7 +88,12 @@ class Config:
         """Call a function now, and whenever one of these settings changes."""
         for name in names:
             self._observers.setdefault(name, []).append(function)
-        function()
+        try:
+            function()
+        except ValueError as error:
+            variables = " and ".join(v for name in names if (v := f"PYASC_{name.upper()}") in os.environ)
+            message = str(error).partition("\n")[0]
+            raise ValueError(f"{message} in the environment variable {variables}") from None
 
     @contextmanager
     def override(self, **settings: Any) -> Iterator[Config]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .explain import KernelInfo
 from .jit import Jitted
-from .lazy.backends import DEFAULT_CHIP
+from .lazy.backends import DEFAULT_CHIP, checked_chip
 from .ops.errors import DtypeError
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def cost(function: Callable[..., Any], *examples: Any, chip: str = DEFAULT_CHIP)
 
     Raises
     ------
+    ValueError
+        For a chip that there is not.
     TracingError
         Where the function needs a tensor's value.
     BackendError
@@ -81,7 +83,7 @@ def cost(function: Callable[..., Any], *examples: Any, chip: str = DEFAULT_CHIP)
     if not callable(function):
         raise DtypeError(f"[cost] expected a function, given {type(function).__name__}")
     jitted = function if isinstance(function, Jitted) else Jitted(function)
-    kernels = jitted.explanation(f"sim:{chip}", *examples).kernels
+    kernels = jitted.explanation(f"sim:{checked_chip('cost', chip)}", *examples).kernels
     on_chip = [k for k in kernels if k.backend.startswith("sim:")]
     return FunctionCost(
         tuple((kernel, kernel.cost) for kernel in on_chip),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -17,14 +18,14 @@ from .backend.ir import Binding, binding_with_axis
 from .explain import Names, named
 from .jit import Jitted
 from .lazy import evaluate
-from .lazy.backends import DEFAULT_CHIP, generator
+from .lazy.backends import DEFAULT_CHIP, checked_chip, generator
 from .lazy.interpret import interpret
 from .lazy.lower import LoweredKernel
 from .lazy.pipeline import compile_tape
 from .lazy.schedule import Schedule, Step
 from .ops import _graph
 from .ops._graph import Tape
-from .ops.errors import ArgumentError, DtypeError, NotSupported
+from .ops.errors import ArgumentError, DtypeError, FolderError, NotSupported
 from .ops.primitives import EMPTY, HOST_CALL, LEAF, MATMUL, UPDATE, VIEW
 from .ops.storage import contiguous_strides
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from .backend.ascend.generated import Generated
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_WRITTEN = ("CMakeLists.txt", "Makefile", "README.md", "data", "kernels", "src")
+_MARK = "-m pyasc.backend.sim flags"  # in the Makefile of every export
 
 
 def export(
@@ -54,7 +57,7 @@ def export(
     *examples : Tensor, array, number, …
         Arguments. The project's data are theirs, the golden data what NumPy gives for them.
     folder : path
-        Made where it is not there; files of an earlier export are replaced.
+        Made where it is not there; files of an earlier export are replaced, other files never.
     name : str
         Of the project; the function's where omitted.
     chip : str
@@ -69,6 +72,10 @@ def export(
 
     Raises
     ------
+    ValueError
+        For a name or a chip that cannot be, or a folder that has files of its own where the project's would go.
+    OSError
+        If the folder cannot be written.
     NotSupported
         If steps of the function run on the host; the message says which and why. A product of matrices of
         a dtype that the cube unit takes is no such step.
@@ -78,14 +85,45 @@ def export(
     name = name or getattr(function, "__name__", "kernels").strip("<>")
     if not _IDENTIFIER.fullmatch(name):
         raise ArgumentError(f"[export] expected a name of letters, digits and underscores, given {name!r}")
+    checked_chip("export", chip)
+    target = _checked_folder(folder)
     from .backend.ascend.export import write_project
 
     with _bar("export", sys.stderr.isatty() if progress is None else progress) as step:
         step("tracing")
         jitted = function if isinstance(function, Jitted) else Jitted(function)
         project = _Export(jitted, examples, name, chip, step).project()
-        write_project(project, Path(folder), step)
-    return Path(folder)
+        try:
+            write_project(project, target, step)
+        except OSError as error:
+            raise _not_writable(target, error) from None
+    return target
+
+
+def _checked_folder(folder: Any) -> Path:
+    """The folder, in which nothing of the user's will be replaced."""
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise DtypeError(f"[export] expected the path of a folder, given {folder!r}")
+    target = Path(folder)
+    try:
+        if target.exists() and not target.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        found = [name for name in _WRITTEN if (target / name).exists()]
+        makefile = target / "Makefile"
+        if found and not (makefile.is_file() and _MARK in makefile.read_text(errors="replace")):
+            raise ArgumentError(
+                "[export] expected a new folder, an empty one, or one of an earlier export, given "
+                f"{str(target)!r}, which has {', '.join(found)} of its own"
+            )
+    except OSError as error:
+        raise _not_writable(target, error) from None
+    return target
+
+
+def _not_writable(folder: Path, error: OSError) -> FolderError:
+    return FolderError(
+        f"[export] expected a folder that can be written, given {str(folder)!r}: {error.strerror or error}"
+    )
 
 
 class _Export:

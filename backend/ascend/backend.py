@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -123,9 +124,14 @@ class Ascend:
         if _computes_numbers(kernel):
             return "it computes a number that is the same for every element of a reduction"
         try:
-            self.generate(kernel, binding)
+            generated = self.generate(kernel, binding)
         except Refused as refused:
             return str(refused)
+        if any(extent >= 2**31 for extent in binding.extents):
+            try:
+                generated.bind(binding).tiling([0] * len(generated.fields))
+            except struct.error:
+                return "it has an axis of more than 2**31 - 1 elements"
         return ""
 
     # --- generating --------------------------------------------------------------------------------------

@@ -113,6 +113,7 @@ class Contraction:
 
     @property
     def accumulator(self) -> str:
+        """Dtype of the sums."""
         return "int32" if self.dtype == "int8" else "float32"
 
     @property

@@ -55,6 +55,7 @@ class Shares:
 
     @property
     def cores(self) -> int:
+        """Cores that take part."""
         return self.batch_cores * self.m_cores * self.n_cores * self.k_cores
 
     @property
@@ -105,10 +106,12 @@ class CubeTiling:
 
     @property
     def packet_a(self) -> int:
+        """Elements along k in one copy of A into L1."""
         return self.base_k * self.step_ka
 
     @property
     def packet_b(self) -> int:
+        """Elements along k in one copy of B into L1."""
         return self.base_k * self.step_kb
 
     @property
@@ -118,6 +121,7 @@ class CubeTiling:
 
     @property
     def parts_b(self) -> int:
+        """Copies that bring a packet of B: between them go whole packets of A, where those are shorter."""
         return self._parts(self.step_kb, self.step_ka)
 
     def _parts(self, own: int, other: int) -> int:

@@ -38,6 +38,7 @@ class CubeRates:
 
     @classmethod
     def of(cls, chip: Chip, dtype: str) -> CubeRates:
+        """The rates of a chip for products of a dtype."""
         timing: Any = chip.timing or {}
         copies = timing.get("copy", {})
         rates = chip.rates

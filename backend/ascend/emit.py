@@ -44,6 +44,7 @@ class InstructionWriter:
         self.used = used
 
     def __call__(self, instr: VectorInstr) -> None:
+        """Write an instruction with its comment."""
         op, dst = instr.op, instr.dst
         if instr.note:
             self.write(f"// {instr.note}")

@@ -48,6 +48,7 @@ class ProjectArray:
 
     @property
     def nbytes(self) -> int:
+        """Its size."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 

@@ -44,6 +44,7 @@ def whole(op: str, x: Vector) -> Vector:
 
 
 def copysign(b: Builder, x: Source, y: Source) -> Vector:
+    """The magnitude of one with the sign of another."""
     form = form_of(x, y)
     return abs(vector(b, x, form)).copysign(vector(b, y, form))
 

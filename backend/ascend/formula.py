@@ -38,6 +38,7 @@ class Vector:
 
     @property
     def dtype(self) -> str:
+        """Of the elements in UB."""
         return self.value.dtype
 
     def like(self, number: Number | Scalar) -> Vector:
@@ -82,9 +83,11 @@ class Vector:
         return self.like(number) / self
 
     def max(self, other: Vector | Number | Scalar) -> Vector:
+        """The larger; what it makes of NaN is the chip's."""
         return self._binary("Max", other) if isinstance(other, Vector) else self._scalar("Maxs", other)
 
     def min(self, other: Vector | Number | Scalar) -> Vector:
+        """The smaller; what it makes of NaN is the chip's."""
         return self._binary("Min", other) if isinstance(other, Vector) else self._scalar("Mins", other)
 
     def _unary(self, op: str) -> Vector:
@@ -94,17 +97,21 @@ class Vector:
         return self._unary("Abs")
 
     def exp(self) -> Vector:
+        """The chip's exponential."""
         return self._unary("Exp")
 
     def ln(self) -> Vector:
+        """The chip's natural logarithm."""
         return self._unary("Ln")
 
     def sqrt(self) -> Vector:
+        """The chip's square root."""
         return self._unary("Sqrt")
 
     # --- bits --------------------------------------------------------------------------------------------
 
     def view(self, dtype: str) -> Vector:
+        """The same bits as elements of another dtype."""
         return self._of(self.b.view(self.value, dtype))
 
     def bits(self) -> Vector:
@@ -134,6 +141,7 @@ class Vector:
         return self._shift("ShiftLeft", count)
 
     def logical_right(self, count: int | Scalar) -> Vector:
+        """A shift to the right that brings in zeros."""
         return self._shift("ShiftRight", count)
 
     def _shift(self, op: str, count: int | Scalar) -> Vector:
@@ -154,9 +162,11 @@ class Vector:
     # --- conversion, comparison, selection ---------------------------------------------------------------
 
     def cast(self, dtype: str, mode: str = "NONE") -> Vector:
+        """Converted; `mode` is the end of a RoundMode's name."""
         return self._of(self.b.cast(self.value, dtype, mode))
 
     def compare(self, how: str, other: Vector | Number | Scalar) -> Vector:
+        """A mask; `how` is a CMPMODE's name."""
         value = other.value if isinstance(other, Vector) else other
         return self._of(self.b.compare(how, self.value, value))
 
@@ -173,9 +183,11 @@ class Vector:
         return self.compare("GE", other)
 
     def equals(self, other: Vector | Number | Scalar) -> Vector:
+        """A mask of where both are equal."""
         return self.compare("EQ", other)
 
     def differs(self, other: Vector | Number | Scalar) -> Vector:
+        """A mask of where they are not equal, NaN included."""
         return self.compare("NE", other)
 
     def where(self, x: Vector, y: Vector | Number | Scalar) -> Vector:

@@ -64,20 +64,24 @@ def opposite(x: Scalar) -> Scalar:
 
 
 def negative(x: Vector, dtype: Dtype) -> Vector:
+    """``-x``, wrapped."""
     return wrapped(-x, dtype)
 
 
 def absolute(x: Vector, dtype: Dtype) -> Vector:
+    """``abs(x)``; of the least integer it is that integer."""
     return wrapped(x.max(-x), dtype) if dtype.kind == "i" else x
 
 
 def bitwise(b: Builder, op: str, x: Source, y: Source) -> Vector:
+    """``and``, ``or``, ``xor``."""
     form = form_of(x, y)
     u, v = vector(b, x, form), vector(b, y, form)
     return u & v if op == "and" else u | v if op == "or" else u ^ v
 
 
 def inverted(x: Vector, dtype: Dtype) -> Vector:
+    """``not``; uint8 stands in lanes of 16 bits, of which eight count."""
     return 255 - x if dtype == uint8 else ~x
 
 

@@ -41,10 +41,12 @@ class Plane:
 
     @property
     def reduces_lanes(self) -> bool:
+        """Whether the lanes of a tile are reduced."""
         return self.lane >= self.kernel.parallel
 
     @property
     def reduces_rows(self) -> bool:
+        """Whether the rows of a tile are reduced."""
         return self.row >= self.kernel.parallel
 
     @property

@@ -143,6 +143,7 @@ class Source:
         return f"{name}[{further} * pitch]" if further else name
 
     def is_double(self, buffer: Buffer) -> bool:
+        """Whether a buffer is there twice, for one tile and the next."""
         return buffer.copied and self.tuning.copies > 1
 
     @staticmethod
@@ -152,6 +153,7 @@ class Source:
         return f"{buffer.name}_ub" if dtype == own else f"{buffer.name}_{dtype}"
 
     def global_name(self, access: int) -> str:
+        """The C++ variable of the operand that an access goes through."""
         return f"{self.names[self.kernel.accesses[access].operand]}_gm"
 
     def offset(self, access: int, axes: dict[int, str]) -> str:
@@ -203,6 +205,7 @@ class Source:
         return f"{self.given.name}_kernel"
 
     def parameters(self) -> tuple[Parameter, ...]:
+        """The pointers that the kernel's function takes."""
         found = [
             Parameter(name, "output" if o.output else "input", n, o.dtype)
             for n, (name, o) in enumerate(zip(self.names, self.kernel.operands, strict=True))
@@ -221,6 +224,7 @@ class Source:
         return (*self.fields.values(), *scalars)
 
     def tiling(self) -> VectorTiling:
+        """How the kernel is cut, for people."""
         return VectorTiling(
             self.given.name, self.tuning, self.chip, self.buffers, self.placement, self.stages
         )

@@ -62,6 +62,7 @@ class Stage:
     stores: list[Transfer] = field(default_factory=list)
 
     def instrs(self) -> Iterable[VectorInstr]:
+        """All instructions, in order."""
         yield from self.before
         yield from self.body
         yield from self.after

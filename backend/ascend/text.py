@@ -41,6 +41,7 @@ class Writer:
         self("}")
 
     def text(self) -> str:
+        """All lines, each with its end."""
         return "\n".join(self.lines) + "\n"
 
 

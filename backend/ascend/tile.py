@@ -135,6 +135,7 @@ class VectorInstr:
 
     @property
     def reads(self) -> tuple[Value, ...]:
+        """The values among the sources."""
         return tuple(s for s in self.srcs if isinstance(s, Value))
 
 

@@ -266,6 +266,7 @@ class TileMemory:
         self.per_lane = max(s[2] for s in self.sums)
 
     def bytes(self, points: int, rows: int, lanes: int) -> int:
+        """Of UB, for a tile."""
         points, rows, lanes = (round_up(n, self.padding) for n in (points, rows, lanes))
         return max(math.ceil(p * points + r * rows + q * lanes) + fixed for p, r, q, fixed in self.sums)
 
@@ -440,6 +441,7 @@ def units_of(problem: VectorProblem, row_tiles: Any, lane_tiles: Any) -> tuple[A
 
 
 def candidates(problem: VectorProblem, rates: Rates, buffers: int, rows: Integers, pitch: Integers) -> Tiles:
+    """What tiles of so many rows and lanes take, without the cores that share them."""
     lanes = np.minimum(pitch, problem.lanes)
     floats = rows.astype(np.float64), lanes.astype(np.float64), pitch.astype(np.float64)
     tile, unit, core = (cost_of(problem, rates, each, *floats) for each in Each)

@@ -52,6 +52,7 @@ class Vectoriser:
         self.once_builder = Builder()
 
     def run(self) -> Stages:
+        """The stages of the kernel."""
         body = self.kernel.body
         if self.whole:
             self._begin("tile")

@@ -152,6 +152,7 @@ class Cost:
 
     @property
     def efficiency(self) -> float:
+        """The least time over the predicted one."""
         return self.bound_us / self.time_us
 
     def __str__(self) -> str:

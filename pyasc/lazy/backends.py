@@ -40,6 +40,22 @@ def canonical(name: str) -> str:
     )
 
 
+def checked_chip(operation: str, chip: str) -> str:
+    """The name of a chip that there is a generator for.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such chip, listing those there are.
+    """
+    from ..backend.ascend.backend import chips
+
+    if chip not in chips():
+        expected = ", ".join(map(repr, chips()))
+        raise ArgumentError(f"[{operation}] expected one of the chips {expected}, given {chip!r}")
+    return chip
+
+
 def create(name: str, cpu: Backend | None) -> Backend:
     """A backend by its full name; `cpu` runs for it what it has no code for."""
     if name == "cpu":

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..backend import _runtime
 from ..ops._graph import Node, Tape
+from ..ops.errors import IndexOutOfBounds, recorded_line
 from ..ops.primitives import LEAF, SCALAR
 
 Array = NDArray[Any]
@@ -16,7 +17,13 @@ Array = NDArray[Any]
 
 def compute(node: Node, operands: list[Array]) -> Array:
     """One node by its meaning, from its operands' values."""
-    value = node.primitive.meaning(*operands, attrs=node.attrs or (), shape=node.shape, dtype=node.dtype)
+    try:
+        value = node.primitive.meaning(*operands, attrs=node.attrs or (), shape=node.shape, dtype=node.dtype)
+    except IndexError as error:
+        raise IndexOutOfBounds(
+            f"[getitem] expected indices inside their axis, given one that is not: {error}",
+            None if node.where is None else recorded_line(node.where),
+        ) from None
     return np.asarray(value, node.dtype)
 
 
