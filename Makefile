@@ -37,7 +37,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.installed-test: $(BIN)/python $(BUILD_INPUTS)
-	@echo '--> building the C++ parts and installing pyasc with what the tests and examples need'
+	@echo '--> building the C++ parts (some minutes) and installing pyasc with what the tests and examples need'
 	@$(BIN)/python -m pip install --quiet --progress-bar on --editable '.[test,examples]'
 	@touch $@
 

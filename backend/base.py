@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -96,6 +97,9 @@ class Store(Protocol):
 
     def write(self, kind: str, key: str, data: bytes) -> None:
         """Keep a piece of data, a file of its own with `kind` as its ending."""
+
+    def folder(self) -> Path:
+        """Where the files are, and others that are kept in another way."""
 
 
 class Executable(Protocol):

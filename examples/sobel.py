@@ -98,6 +98,10 @@ def milliseconds(function: Callable[[], Any], repeats: int = 15) -> float:
     return median(times)
 
 
+def times(ratio: float) -> str:
+    return f"{ratio:.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -137,12 +141,10 @@ def main() -> None:
     in_python = find_edges_in_python(rows)
     python_time = (time.perf_counter() - start) * 1e3
     print(f"pyasc        {lazy:10.2f} ms   (first time {first:.1f} ms)")
-    print(f"NumPy        {numpy_time:10.2f} ms   {numpy_time / lazy:.0f} times as long")
+    print(f"NumPy        {numpy_time:10.2f} ms   {times(numpy_time / lazy)} as long")
     scale = (height - 2) / (len(part) - 2)
     note = "" if len(part) == height else f", from {len(part)} of {height} rows"
-    print(
-        f"pure Python  {python_time * scale:10.0f} ms   {python_time * scale / lazy:.0f} times as long{note}"
-    )
+    print(f"pure Python  {python_time * scale:10.0f} ms   {times(python_time * scale / lazy)} as long{note}")
     memory = pa.memory_stats()
     print(f"memory: {memory['used'] / 1e6:.1f} MB used, {memory['peak'] / 1e6:.1f} MB at the peak")
 

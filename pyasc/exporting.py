@@ -73,7 +73,8 @@ def export(
     Raises
     ------
     ValueError
-        For a name or a chip that cannot be, or a folder that has files of its own where the project's would go.
+        For a name or a chip that cannot be, or a folder that has files of its own where the project's
+        would go.
     OSError
         If the folder cannot be written.
     NotSupported

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -127,11 +128,11 @@ class Ascend:
             generated = self.generate(kernel, binding)
         except Refused as refused:
             return str(refused)
-        if any(extent >= 2**31 for extent in binding.extents):
+        if max(map(abs, (*binding.extents, *binding.offsets, *chain(*binding.strides))), default=0) >= 2**31:
             try:
                 generated.bind(binding).tiling([0] * len(generated.fields))
             except struct.error:
-                return "it has an axis of more than 2**31 - 1 elements"
+                return "it has an axis or a stride of more than 2**31 - 1 elements"
         return ""
 
     # --- generating --------------------------------------------------------------------------------------

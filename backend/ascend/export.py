@@ -385,6 +385,7 @@ def _readme(project: Project, kernels: dict[str, ProjectLaunch]) -> str:
             "",
             "```sh",
             "make simulate   # a C++ compiler and pyasc: on the simulated chip, each access checked",
+            "                # (pyasc in another Python than python3: PYTHON=/path/to/its/python)",
             "make npu        # needs CANN (source its set_env.sh) and an NPU",
             "```",
             "",

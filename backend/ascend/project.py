@@ -28,10 +28,15 @@ inline void check(aclError error, const char* what) {
 }
 
 inline Bytes read_file(const std::string& path, size_t bytes) {
-    std::ifstream file(path, std::ios::binary);
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    if (!file) throw std::runtime_error("expected the file " + path + ", which cannot be read");
+    const size_t given = static_cast<size_t>(file.tellg());
+    if (given != bytes)
+        throw std::runtime_error("expected " + std::to_string(bytes) + " bytes in " + path + ", given " +
+                                 std::to_string(given));
     Bytes data(bytes);
-    if (!file.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(bytes)))
-        throw std::runtime_error("expected " + std::to_string(bytes) + " bytes in " + path);
+    file.seekg(0);
+    file.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(bytes));
     return data;
 }
 
@@ -164,6 +169,9 @@ inline bool compare(const std::string& name, const std::string& dtype, size_t it
     std::printf("%-16s %s %zu elements, largest error %.2g of the largest value", name.c_str(), dtype.c_str(),
                 count, worst);
     if (wrong) std::printf(": %zu WRONG, first at %zu", wrong, first);
+    if (wrong && is_float)
+        std::printf(" (expected %.9g, given %.9g)", number(dtype, &golden[first * itemsize]),
+                    number(dtype, &given[first * itemsize]));
     std::printf("\n");
     return wrong == 0;
 }
@@ -194,7 +202,7 @@ CXX ?= g++
 PYTHON ?= python3
 # The simulated @CHIP@: bytes of UB, L1, L0A, L0B, L0C, bias table and fixpipe buffer, cube and vector cores.
 export PYASC_SIM_CHIP := @CAPACITIES@
-SIMULATOR := $(shell $(PYTHON) -m pyasc.backend.sim flags)
+SIMULATOR = $(shell $(PYTHON) -m pyasc.backend.sim flags)
 SOURCES := src/main.asc $(wildcard kernels/*.asc)
 
 .PHONY: simulate npu clean
@@ -203,11 +211,14 @@ simulate: build/@NAME@-simulated
 	build/@NAME@-simulated
 
 build/@NAME@-simulated: $(SOURCES) $(wildcard src/*.hpp)
+	@$(PYTHON) -c 'import pyasc' 2>/dev/null || \
+		{ echo 'make: expected pyasc in $(PYTHON), found none; say PYTHON=/path/to/its/python'; exit 1; }
 	@mkdir -p build
 	$(CXX) -std=c++17 -O1 -DON_SIMULATOR -Isrc $(foreach s,$(SOURCES),-x c++ $(s)) -x none $(SIMULATOR) -o $@
 
 npu:
-	cmake -S . -B build/npu && cmake --build build/npu
+	@cmake -S . -B build/npu || { echo 'make: if CMake found no CANN, source its set_env.sh first'; exit 1; }
+	cmake --build build/npu
 	build/npu/@NAME@
 
 clean:

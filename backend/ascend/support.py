@@ -35,14 +35,11 @@ _LOOPS = {
     "remainder": "the exact remainder takes a loop over the bits of the quotient",
     "fmod": "the exact remainder takes a loop over the bits of the quotient",
 }
-# What 64-bit integers that are known to fit 32 bits are computed with.
+# What takes 64-bit integers that the scheduler knows to fit 32 bits: it asks for int32 then.
 _NARROW = {
-    "int64": frozenset(
-        ("add", "sub", "mul", "neg", "abs", "max", "min", "floor_divide", "remainder", "fmod", "and", "or",
-         "xor", "not", "shift_right", "eq", "ne", "lt", "le", "where", "cast", "wrap_index")
-    ),
+    "int64": frozenset(("add", "mul", "eq", "ne", "lt", "le", "cast", "wrap_index")),
     "uint64": frozenset(("cast", "add", "random_bits")),
-}  # fmt: skip
+}
 
 
 def refusal(op: str, dtype: Dtype, attrs: tuple[Any, ...], chip: Chip, narrow: bool = False) -> str:
@@ -75,15 +72,13 @@ def _refusal(op: str, dtype: Dtype, how: str, narrow: bool) -> str:
     if representation(dtype) is None:
         return f"{name} has no vector instructions"
     if dtype.itemsize == 8:
-        made_narrow = (
-            op in ("iota", "wrap_index", "full") or how in ("argmax", "argmin") or op == "random_bits"
-        )
+        made_narrow = op in ("iota", "wrap_index", "full") or how in ("argmax", "argmin")
         if not narrow and not made_narrow:
             return f"{name} has no vector instructions"
         if primitive.kind is Kind.ELEMENTWISE and op not in _NARROW[name]:
             return f"{name} has no vector instructions for {op}"
         return ""
-    if op == "random_bits" and dtype != uint32:
+    if op == "random_bits" and dtype not in (uint32, int32):
         return "random bits are made of a 64-bit counter"
     if dtype.kind in "fV" and dtype != float16 and op in _LOOPS:
         return _LOOPS[op]

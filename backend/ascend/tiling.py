@@ -166,7 +166,8 @@ class Tiling:
             ),
             (
                 "cores",
-                f"{at.cores} of {self.rates.cores}, {at.tiles_per_core} tiles each, split over {self.split}",
+                f"{at.cores} of {self.rates.cores}, {at.tiles_per_core} "
+                f"tile{'s' * (at.tiles_per_core != 1)} each, split over {self.split}",
             ),
             (
                 "UB",

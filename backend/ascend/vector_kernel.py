@@ -24,7 +24,7 @@ from .plane import Plane, choose_plane
 from .rearrange import streams_of, work_of
 from .rounding import round_up
 from .stage import MOVES, Stages
-from .tile import BYTES, MASK, Form, VectorInstr
+from .tile import BYTES, MASK, MEMORY, Form, VectorInstr
 from .tiling import Each, Over, Space, Stream, Tiling, VectorProblem, Work, auto_tiling
 from .tiling_model import REPEAT, Rates
 from .vectorise import vectorise
@@ -142,6 +142,9 @@ def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL) -
     Refused
         Where no tile fits, or an access is of a kind that tiles are not made of.
     """
+    for operand in kernel.operands:
+        if operand.dtype.name not in MEMORY:
+            raise Refused(f"its {operand.name} holds {operand.dtype.name}, which is not copied into UB")
     prepared = _prepared(kernel)
     bound = binding_with_axis(kernel, binding)
     plane = choose_plane(prepared, bound)

@@ -27,16 +27,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m pyasc.backend.sim", description="Ascend C on the host.")
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("run", help="compile and run an Ascend C program, host part and kernels")
-    command.add_argument("file", type=Path)
+    command.add_argument("file", type=Path, help="the program, such as add.asc")
     command.add_argument("-D", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
     command.add_argument("-I", action="append", default=[], metavar="FOLDER", help="look for headers there")
-    command.add_argument("--chip", default="910B1")
+    command.add_argument(
+        "--chip", default="910B1", choices=chip.available(), help="the chip to simulate (%(default)s)"
+    )
     command.add_argument("arguments", nargs="*", help="of the program")
     commands.add_parser("flags", help="print what a C++ compiler needs to build for the simulator")
     given = parser.parse_args()
     if "file" not in given:
         print(shlex.join(flags()))
         return 0
+    if not given.file.is_file():
+        parser.error(f"expected a file with an Ascend C program, given {given.file}")
     options = [f"-D{name}" for name in given.D] + [f"-I{Path(folder).resolve()}" for folder in given.I]
     try:
         return run(given.file, options, given.arguments, chip.load(given.chip))

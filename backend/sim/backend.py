@@ -124,7 +124,8 @@ def compiled(generated: Generated, store: Store | None) -> Module:
     module = _modules.get(key)
     if module is None:
         try:
-            module = Simulator(generated.chip, store).compile(generated.source, generated.name)
+            simulator = Simulator(generated.chip, store, store.folder() if store else None)
+            module = simulator.compile(generated.source, generated.name)
         except SimulationError as error:
             raise LaunchError(str(error)) from error
         _modules[key] = module

@@ -231,8 +231,13 @@ def _run(command: Sequence[str], folder: str | None = None) -> str:
 
 def unusable(error: OSError) -> str:
     """A message for files that cannot be written, read or loaded while a kernel is compiled."""
+    if error.errno is None:  # of the dynamic linker
+        return (
+            f"Expected a kernel that this process can load, given one that it cannot: {error}. "
+            "Set CXX to a compiler for this machine, or TMPDIR to a folder that may hold programs."
+        )
     return (
-        "Expected a folder for temporary files that has room and may hold programs, given "
+        "Expected a folder for temporary files that has room, given "
         f"{os.environ.get('TMPDIR') or '/tmp'}: {error.strerror or error}. Set TMPDIR to another."
     )
 

@@ -19,7 +19,8 @@ VECTORS_PER_CUBE = 2
 
 
 class Argument(Structure):
-    """sim::Argument: a value, or a buffer in global memory."""
+    """pyasc_sim_argument: a value, or a buffer in global memory."""
+
     _fields_ = (
         ("address", c_void_p),
         ("bytes", c_uint64),
@@ -29,7 +30,8 @@ class Argument(Structure):
 
 
 class Launch(Structure):
-    """sim::Launch: what is run, on which cores, how it is checked."""
+    """pyasc_sim_launch: what is run, on which cores, how it is checked."""
+
     _fields_ = (
         ("entry", c_void_p),
         ("arguments", POINTER(Argument)),
@@ -49,6 +51,7 @@ class Launch(Structure):
 
 class Parameter(Structure):
     """sim::Parameter: what a kernel's function takes."""
+
     _fields_ = (("bytes", c_uint32), ("pointer", c_uint32))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -124,7 +125,13 @@ def compile_program(path: Path, options: Sequence[str], folder: Path | None = No
 
 
 def run(path: Path, options: Sequence[str], arguments: Sequence[str], chip: Chip) -> int:
-    """Compile a program and run it in the current folder; returns its exit status, 3 for a finding."""
+    """Compile a program and run it in the current folder; returns its exit status, 3 for a finding.
+
+    Raises
+    ------
+    SimulationError
+        If it does not compile, or a signal ends it.
+    """
     code = compile_program(path, options)
     capacities = [*library.capacities(chip)[1:], chip.cube_cores, chip.vector_cores]
     environment = os.environ | {"PYASC_SIM_CHIP": ",".join(map(str, capacities))}
@@ -132,4 +139,11 @@ def run(path: Path, options: Sequence[str], arguments: Sequence[str], chip: Chip
         program = Path(folder, path.stem)
         program.write_bytes(code)
         program.chmod(0o700)
-        return subprocess.run([str(program), *arguments], env=environment, check=False).returncode
+        status = subprocess.run([str(program), *arguments], env=environment, check=False).returncode
+    if status < 0:
+        raise SimulationError(
+            f"[run] Expected a program that ends by itself, given one that a signal ended: "
+            f"{signal.strsignal(-status)}. What reads or writes beyond its memory may be its host part.",
+            "stopped",
+        )
+    return status

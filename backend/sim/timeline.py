@@ -153,6 +153,10 @@ class Timeline:
         low, high = window or (0.0, self.time_us)
         if not low < high:
             raise ArgumentError(f"[timeline] expected a window that ends after it begins, given {window}")
+        if low >= self.time_us or high <= 0:
+            raise ArgumentError(
+                f"[timeline] expected a window within 0 to {self.time_us:.1f} µs, given {window}"
+            )
         return draw(self, chosen, (low, high))
 
     def trace(self, cores: Sequence[int] | None = None) -> dict[str, Any]:

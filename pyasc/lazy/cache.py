@@ -154,6 +154,10 @@ class KernelCache:
                     stacklevel=2,
                 )
 
+    def folder(self) -> Path:
+        """Where the files are."""
+        return folder()
+
     def unlock(self) -> None:
         self._lock = threading.RLock()
 

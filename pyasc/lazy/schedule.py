@@ -22,6 +22,7 @@ from ..ops.primitives import (
     GATHER,
     IOTA,
     LEAF,
+    RANDOM_BITS,
     REDUCE,
     SCALAR,
     UPDATE,
@@ -40,7 +41,7 @@ LOAD_COST = 2.0
 MAX_INLINE_DEPTH = 64
 # A second pass over a row reads it from the cache if the row fits there.
 ROW_BYTES = 256 * 1024
-INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
+INT32, INT64, UINT64 = (np.dtype(t) for t in (np.int32, np.int64, np.uint64))
 LARGEST = 1 << 31
 
 
@@ -108,7 +109,7 @@ class Scheduler:
         self.shifted_uses: dict[int, float] = {}
         self.support: dict[Any, Backend | None] = {}
         self.narrow: set[int] = set()  # ids of the 64-bit values that are known to fit 32 bits
-        self.places: set[int] = set()  # of those, flat indices and their parts
+        self.places: set[int] = set()  # of those, flat indices and their parts, and counters of random bits
         self.waited_for = 0  # bit set of the steps that some step has among its ancestors
 
     def run(self) -> Schedule:
@@ -164,7 +165,7 @@ class Scheduler:
         """The dtypes that code for a value has to do with: 32 bits for those that are known to fit them."""
         values = (value, *(self.values[o] for o in value.operands))
         if id(value) in self.places:  # and so do the numbers that it is made of, and loads saturate
-            return tuple(INT32 if v.dtype == INT64 else v.dtype for v in values)
+            return tuple(INT32 if v.dtype in (INT64, UINT64) else v.dtype for v in values)
         return tuple(INT32 if id(v) in self.narrow else v.dtype for v in values)
 
     def _find_narrow(self) -> None:
@@ -183,6 +184,8 @@ class Scheduler:
         for value in self.values:
             if value.primitive is GATHER and self.values[value.operands[0]].size < LARGEST:
                 self._find_places(value.operands[1])
+            elif value.primitive is RANDOM_BITS:
+                self._find_counter(value)
 
     def _find_places(self, index: int) -> None:
         """What the flat index of a gather is made of: positions, none negative, in its base together."""
@@ -202,6 +205,17 @@ class Scheduler:
                 pending += value.operands
         self.narrow.update(id(v) for v in chain)
         self.places.update(id(v) for v in chain)
+
+    def _find_counter(self, bits: Value) -> None:
+        """What random bits count: positions, perhaps from a number on, of which the chip makes two words."""
+        chain = [self.values[bits.operands[0]]]
+        if chain[0].primitive.name == "add":
+            operands = [self.values[o] for o in chain[0].operands]
+            chain += [v for v in operands if v.primitive is not SCALAR]
+        last = chain[-1]
+        if len(chain) <= 2 and last.primitive is CAST and id(self.values[last.operands[0]]) in self.narrow:
+            self.narrow.update(id(v) for v in chain)
+            self.places.update(id(v) for v in (bits, *chain))
 
     def _on_host(self, value: Value) -> bool:
         """Whether no backend has code for a value."""

@@ -33,6 +33,21 @@ def simulate(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@needs_make
+def test_a_python_without_pyasc_is_named(tmp_path: Path) -> None:
+    folder = pyasc.export(fma, normal(3), normal(3), 0.5, folder=tmp_path / "fma")
+    done = subprocess.run(
+        ["make", "simulate", "PYTHON=/nowhere/python"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode
+    assert "expected pyasc in /nowhere/python, found none; say PYTHON=" in done.stdout
+    assert not (folder / "build").exists()
+
+
 def check(folder: Path) -> str:
     done = simulate(folder)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -115,6 +130,23 @@ def test_wrong_results_fail(tmp_path: Path) -> None:
     data.tofile(golden)
     done = simulate(folder)
     assert done.returncode != 0 and "1 WRONG, first at 11" in done.stdout and "FAILED" in done.stdout
+    assert f"(expected {data[11]:.9g}, given " in done.stdout
+    golden.write_bytes(b"cut")
+    assert "expected 256 bytes in data/result.bin, given 3" in simulate(folder).stderr
+    golden.unlink()
+    assert "expected the file data/result.bin, which cannot be read" in simulate(folder).stderr
+
+
+def test_what_a_user_has_in_the_folder_stays(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(ValueError, match=r"README\.md of its own"):
+        pyasc.export(fma, normal(8), normal(8), 0.5, folder=tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["README.md"]
+    assert (tmp_path / "README.md").read_text() == "mine"
+    (tmp_path / "README.md").rename(tmp_path / "notes.md")
+    for _ in range(2):  # the second over the first
+        pyasc.export(fma, normal(8), normal(8), 0.5, folder=tmp_path)
+    assert (tmp_path / "notes.md").read_text() == "mine"
 
 
 @needs_make

@@ -2,88 +2,19 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from scipy import special
+from function_accuracy import BINARY, arguments, check, exact
+from primitive_values import Array, random_source
 from tile_evaluator import run
 
 from pyasc.backend.ascend.support import ULP
 from pyasc.backend.ascend.transcendental import FAR, NEAR
 
-Array = np.ndarray[Any, Any]
-
-BINARY = ("atan2", "pow", "hypot")
 PERIODIC = ("sin", "cos", "tan")
-RANGE = {
-    **dict.fromkeys(("log", "log2", "log10"), (0.5, 2.0)),
-    **dict.fromkeys(("asin", "acos", "atanh"), (-1.0, 1.0)),
-    **dict.fromkeys(("exp", "exp2", "expm1", "sinh", "cosh"), (-90.0, 90.0)),
-    **dict.fromkeys(PERIODIC, (-100.0, 100.0)),
-    "log1p": (-0.9, 2.0),
-    "acosh": (1.0, 5.0),
-    "cbrt": (1.0, 8.0),
-}
-REFERENCE: dict[str, Callable[..., Any]] = {
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "atan2": np.arctan2, "pow": np.power, "erf": special.erf,
-}  # fmt: skip
-
-
-def random_source(*key: object) -> np.random.Generator:
-    return np.random.default_rng(zlib.crc32(repr(key).encode()))
-
-
-def specials() -> Array:
-    limits = np.finfo(np.float32)
-    values = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 100.0, 1e30, 2.0**24, 2.0**24 + 1, np.inf]
-    values += [limits.smallest_subnormal, limits.smallest_normal, limits.max, limits.eps]
-    return np.array([s * v for v in values for s in (1.0, -1.0)] + [np.nan], np.float32)
-
-
-def arguments(name: str, scale: int = 1) -> list[Array]:
-    rng = random_source(name)
-    low, high = RANGE.get(name, (-10.0, 10.0))
-    if name in BINARY:
-        grids = [g.ravel() for g in np.meshgrid(specials(), specials())]
-        wide = [rng.integers(0, 2**32, 20_000 * scale, dtype=np.uint32).view(np.float32) for _ in grids]
-        near = [np.exp(rng.normal(0, 2, 40_000 * scale)), rng.normal(0, 20, 40_000 * scale)]
-        one = [1 + rng.normal(0, 1e-3, 20_000 * scale), rng.normal(0, 3e4, 20_000 * scale)]
-        whole = [rng.normal(0, 10, 5_000 * scale), rng.integers(-9, 9, 5_000 * scale)]
-        parts = zip(grids, wide, near, one, whole, strict=True)
-        return [np.concatenate([np.asarray(p, np.float32) for p in part]) for part in parts]
-    every = np.arange(0, 2**32, 60013 // scale, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    dense = rng.uniform(low, high, 40_000 * scale).astype(np.float32)
-    sizes = 10.0 ** rng.uniform(-7, 6, 20_000 * scale)
-    return [
-        np.concatenate(
-            [specials(), every, dense, (rng.choice([-1.0, 1.0], sizes.size) * sizes).astype(np.float32)]
-        )
-    ]
-
-
-def exact(name: str, *args: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return np.asarray((REFERENCE.get(name) or getattr(np, name))(*(a.astype(np.float64) for a in args)))
-
-
-def check(name: str, args: list[Array], got: Array, budget: float) -> float:
-    with np.errstate(all="ignore"):
-        truth = exact(name, *args)
-        nearest = truth.astype(np.float32)
-        finite = np.isfinite(nearest) & np.isfinite(got)
-        same = (got == nearest) | (np.isnan(got) & np.isnan(nearest))
-        error = np.abs(got.astype(np.float64) - truth) / np.spacing(np.abs(nearest)).astype(np.float64)
-    wrong = ~finite & ~same | (nearest == 0) & (got == 0) & (np.signbit(nearest) != np.signbit(got))
-    assert not wrong.any(), [(*(a[k] for a in args), got[k], truth[k]) for k in np.flatnonzero(wrong)[:5]]
-    error[~finite] = 0.0
-    worst = int(error.argmax())
-    assert error[worst] <= budget, (error[worst], *(a[worst] for a in args), got[worst], truth[worst])
-    return float(error[worst])
 
 
 def near(name: str, args: list[Array]) -> list[Array]:

@@ -2,88 +2,30 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from kernel_loop import run
+from primitive_values import (
+    BFLOAT16,
+    ELEMENTWISE,
+    SPECIAL_CASES,
+    assert_same,
+    bits,
+    meaning,
+    names,
+    operands,
+    random_source,
+    specials,
+)
 
 from pyasc.backend.cpu import primitives
 from pyasc.backend.cpu.transcendental import FUNCTIONS as TRANSCENDENTAL
-from pyasc.ops.primitives import PRIMITIVES, Kind
+from pyasc.ops.primitives import PRIMITIVES
 
-Array = np.ndarray[Any, Any]
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(bool), *(np.dtype(f"{k}{n}") for k in "iu" for n in (1, 2, 4, 8))]
 DTYPES += [np.dtype(np.float16), BFLOAT16, np.dtype(np.float32), np.dtype(np.float64)]
-ELEMENTWISE = [p for p in PRIMITIVES.values() if p.kind is Kind.ELEMENTWISE]
-SPECIAL_CASES = {"cast", "bitcast", "random_bits", "wrap_index", "where"}
-
-
-def names(dtype: np.dtype[Any]) -> str:
-    return dtype.name
-
-
-def random_source(*key: object) -> np.random.Generator:
-    return np.random.default_rng(zlib.crc32(repr(key).encode()))
-
-
-def specials(dtype: np.dtype[Any]) -> Array:
-    """Zeros, ones, extremes and their neighbours, infinities, NaN, denormals."""
-    if dtype.kind == "b":
-        return np.array([False, True])
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        values = [0, 1, 2, 3, 5, 7, 8, 31, limits.max, limits.max - 1, limits.min, limits.min + 1]
-        if dtype.kind == "i":
-            values += [-1, -2, -3, -7]
-        return np.array(values, dtype)
-    limits = ml_dtypes.finfo(dtype)
-    small = [limits.smallest_subnormal, limits.smallest_normal, limits.eps, limits.max]
-    plain = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 7.0, 100.0, 1e5, np.inf]
-    values = [s * float(v) for v in [*plain, *small] for s in (1.0, -1.0)]
-    with np.errstate(over="ignore"):
-        return np.array([*values, np.nan], np.float64).astype(dtype)
-
-
-def bits(rng: np.random.Generator, dtype: np.dtype[Any], size: int) -> Array:
-    """Values whose bits are random, half of them near one."""
-    if dtype.kind == "b":
-        return rng.integers(0, 2, size).astype(bool)
-    raw = rng.integers(0, 256, size * dtype.itemsize, dtype=np.uint8).view(dtype)
-    if dtype.kind in "iu":
-        narrow = rng.integers(-9 if dtype.kind == "i" else 0, 10, size).astype(dtype)
-    else:
-        narrow = rng.normal(0, 3, size).astype(dtype)
-    return np.where(rng.integers(0, 2, size).astype(bool), raw, narrow)
-
-
-def operands(rng: np.random.Generator, dtypes: list[np.dtype[Any]], size: int = 4000) -> list[Array]:
-    """Every combination of special values, then random ones."""
-    grids = np.meshgrid(*(specials(d) for d in dtypes))
-    return [np.concatenate([g.ravel(), bits(rng, d, size)]) for g, d in zip(grids, dtypes, strict=True)]
-
-
-def meaning(op: str, *args: Array, dtype: Any = None, attrs: tuple[Any, ...] = ()) -> Array:
-    dtype = np.dtype(dtype) if dtype is not None else args[0].dtype
-    return np.asarray(PRIMITIVES[op].meaning(*args, attrs=attrs, shape=args[0].shape, dtype=dtype))
-
-
-def raw(x: Array) -> Array:
-    return x.view(f"u{x.itemsize}")
-
-
-def assert_same(got: Array, expected: Array, *args: Array) -> None:
-    """Equal to the bit, zeros' signs included; any NaN equals any other."""
-    same = raw(got) == raw(expected)
-    if got.dtype.kind in "fV":
-        with np.errstate(invalid="ignore"):
-            same |= np.isnan(got) & np.isnan(expected)
-    bad = np.flatnonzero(~same)
-    shown = [(*(a[k] for a in args), got[k], expected[k]) for k in bad[:5]]
-    assert not bad.size, f"{bad.size} of {got.size} differ: (operands, got, expected) {shown}"
 
 
 EXACT = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,12 +10,11 @@ import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
+from function_accuracy import BINARY, RANGE, REFERENCE, arguments, check, specials
 from kernel_loop import run
-from scipy import special
+from primitive_values import random_source
 
 from pyasc.backend.cpu.target import Target
-
-Array = np.ndarray[Any, Any]
 
 # What each function is held to: the largest error found, rounded up, of float32 and float64. float64
 # functions other than exp, log and hypot are the C library's, which states 4 for its vector functions.
@@ -47,69 +45,11 @@ BUDGET: dict[str, tuple[float, float]] = {
     "hypot": (1.2, 1.2),
     "sqrt": (0.5, 0.5),
 }
-BINARY = ("atan2", "pow", "hypot")
-# Where the function has its interesting values; elsewhere it is covered by random bits.
-RANGE = {
-    **dict.fromkeys(("log", "log2", "log10"), (0.5, 2.0)),
-    **dict.fromkeys(("asin", "acos", "atanh"), (-1.0, 1.0)),
-    **dict.fromkeys(("exp", "exp2", "expm1", "sinh", "cosh"), (-90.0, 90.0)),
-    **dict.fromkeys(("sin", "cos", "tan"), (-100.0, 100.0)),
-    "log1p": (-0.9, 2.0),
-    "acosh": (1.0, 5.0),
-    "cbrt": (1.0, 8.0),
-}
-REFERENCE: dict[str, Callable[..., Any]] = {
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "atan2": np.arctan2, "pow": np.power, "erf": special.erf,
-}  # fmt: skip
-
-
-def random_source(*key: object) -> np.random.Generator:
-    return np.random.default_rng(zlib.crc32(repr(key).encode()))
-
-
-def specials(dtype: Any) -> Array:
-    limits = np.finfo(dtype)
-    values = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 100.0, 1e30, 2.0**24, 2.0**24 + 1, np.inf]
-    values += [limits.smallest_subnormal, limits.smallest_normal, limits.max, limits.eps]
-    return np.array([s * v for v in values for s in (1.0, -1.0)] + [np.nan], dtype)
-
-
-def arguments(name: str) -> list[Array]:
-    rng = random_source(name)
-    low, high = RANGE.get(name, (-10.0, 10.0))
-    if name in BINARY:
-        grids = [g.ravel() for g in np.meshgrid(specials(np.float32), specials(np.float32))]
-        wide = [rng.integers(0, 2**32, 200_000, dtype=np.uint32).view(np.float32) for _ in grids]
-        near = [np.exp(rng.normal(0, 2, 400_000)), rng.normal(0, 20, 400_000)]
-        one = [1 + rng.normal(0, 1e-3, 200_000), rng.normal(0, 3e4, 200_000)]
-        whole = [rng.normal(0, 10, 50_000), rng.integers(-9, 9, 50_000)]
-        parts = zip(grids, wide, near, one, whole, strict=True)
-        return [np.concatenate([np.asarray(p, np.float32) for p in part]) for part in parts]
-    every = np.arange(0, 2**32, 6007, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    dense = rng.uniform(low, high, 400_000).astype(np.float32)
-    scales = (rng.choice([-1.0, 1.0], 200_000) * 10.0 ** rng.uniform(-7, 6, 200_000)).astype(np.float32)
-    return [np.concatenate([specials(np.float32), every, dense, scales])]
-
-
-def check(name: str, args: list[Array], got: Array, budget: float) -> None:
-    with np.errstate(all="ignore"):
-        exact = REFERENCE.get(name) or getattr(np, name)
-        exact = exact(*(a.astype(np.float64) for a in args))
-        nearest = exact.astype(np.float32)
-        finite = np.isfinite(nearest) & np.isfinite(got)
-        same = (got == nearest) | (np.isnan(got) & np.isnan(nearest))
-        error = np.abs(got.astype(np.float64) - exact) / np.spacing(np.abs(nearest)).astype(np.float64)
-    wrong = ~finite & ~same | (nearest == 0) & (got == 0) & (np.signbit(nearest) != np.signbit(got))
-    assert not wrong.any(), [(*(a[k] for a in args), got[k], exact[k]) for k in np.flatnonzero(wrong)[:5]]
-    error[~finite] = 0.0
-    worst = int(error.argmax())
-    assert error[worst] <= budget, (error[worst], *(a[worst] for a in args), got[worst], exact[worst])
 
 
 @pytest.mark.parametrize("name", BUDGET)
 def test_float32(name: str) -> None:
-    args = arguments(name)
+    args = arguments(name, 10)
     check(name, args, run(name, *args), BUDGET[name][0])
 
 
@@ -121,7 +61,7 @@ def test_float32_of_older_processors(name: str, cpu: str) -> None:
     if host.architecture != "x86_64" or not host.has_fma:
         pytest.skip("runs where these processors' code does")
     target = Target.for_triple(host.triple, cpu)
-    args = [a[::7] for a in arguments(name)]
+    args = [a[::7] for a in arguments(name, 10)]
     got = run(name, *args, width=8, target=target)
     check(name, args, got, BUDGET[name][0] + 0.1)
     if target.has_fma:

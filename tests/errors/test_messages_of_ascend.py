@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from mistakes import Mistake, check, label, x
 
@@ -76,7 +78,41 @@ def export(function: Any, *examples: Any, **options: Any) -> Any:
     return pyasc.export(function, *examples, folder=tempfile.mkdtemp(), **options)
 
 
+def export_into(folder: Any, **options: Any) -> Any:
+    return pyasc.export(lambda v: v + 1, x(3), folder=folder, name="add_one", **options)
+
+
+def foreign() -> Path:
+    """A folder with a user's own Makefile, which is there after the mistake too."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "Makefile").write_text("all:\n")
+    return folder
+
+
 EXPORTS = [
+    Mistake(
+        ValueError, ("[export]", "earlier export", "Makefile of its own"), lambda: export_into(foreign())
+    ),
+    Mistake(OSError, ("[export]", "written", "Not a directory"), lambda: export_into(__file__)),
+    Mistake(OSError, ("[export]", "written", "/proc/kernels"), lambda: export_into("/proc/kernels")),
+    Mistake(TypeError, ("[export]", "path", "given ''"), lambda: export_into("")),
+    Mistake(
+        ValueError,
+        ("[export]", "chips '910B1'", "'910Z'"),
+        lambda: export_into(tempfile.mkdtemp(), chip="910Z"),
+    ),
+    Mistake(
+        ValueError,
+        ("[cost]", "chips '910B1'", "'sim'"),
+        lambda: pyasc.cost(lambda v: v + 1, x(3), chip="sim"),
+    ),
+    Mistake(
+        IndexError,
+        ("[getitem]", "inside their axis", "index 99", "size 3"),
+        lambda: pyasc.export(
+            lambda v: v[np.array([1, 99])], np.ones(3, "float32"), folder=tempfile.mkdtemp(), name="taken"
+        ),
+    ),
     Mistake(TypeError, ("[export]", "function", "int"), lambda: export(3)),
     Mistake(ValueError, ("[export]", "letters", "'my kernel'"), lambda: export(abs, x(3), name="my kernel")),
     Mistake(
@@ -94,6 +130,7 @@ def timeline() -> Any:
 
 TIMELINES = [
     Mistake(ValueError, ("[timeline]", "(3.0, 1.0)"), lambda: timeline().svg(window=(3.0, 1.0))),
+    Mistake(ValueError, ("[timeline]", "0 to", "(5000, 6000)"), lambda: timeline().svg(window=(5000, 6000))),
     Mistake(ValueError, ("[timeline]", ".svg", "'run.png'"), lambda: timeline().save("run.png")),
     Mistake(ValueError, ("[timeline]", "99"), lambda: timeline().svg(cores=[99])),
     Mistake(

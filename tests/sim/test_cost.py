@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,28 @@ def test_a_long_row_of_writes_goes_at_the_pace_of_hbm() -> None:
     result = run(*writers)
     rate = result.bytes["hbm_write"] / result.core_us * 1e6
     assert rate == pytest.approx(TIMING["hbm_bandwidth"], rel=0.08)
+
+
+def test_writes_late_in_a_long_launch_end(run_python: Any) -> None:
+    """Where the clock stands so high that the last bytes take less than its rounding."""
+    printed = run_python(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from test_cost import MHZ, CoreWriter, X, run
+
+        writers = [CoreWriter(block=number) for number in range(48)]
+        for number, core in enumerate(writers):
+            core.vector("Add", 50_000_000)
+            core.set("V", "MTE3")
+            core.wait("V", "MTE3")
+            for at in range(64):
+                core.copy("UbToGm", X + (number * 64 + at) * 32768, 32768)
+        print(run(*writers).time_us * MHZ)
+        """,
+        str(Path(__file__).parent),
+    ).stdout
+    assert 50e6 < float(printed) < 50.5e6
 
 
 def test_a_product_takes_its_steps() -> None:

@@ -125,6 +125,23 @@ def test_a_compiler_error(tmp_path: Path) -> None:
     assert "Mulls" in done.stderr
 
 
+def test_a_program_that_crashes(tmp_path: Path) -> None:
+    crash = PROGRAM.replace("aclInit(nullptr);", "aclInit(nullptr);\n    *(volatile int*)argv[argc] = 1;")
+    done = run(tmp_path, program=crash)
+    assert done.returncode == 2
+    assert done.stderr.startswith("[run] Expected a program that ends by itself")
+    assert "Segmentation fault" in done.stderr
+
+
+@pytest.mark.parametrize("given", [["run", "missing.asc"], ["run", "--chip", "910X", "x.asc"], []])
+def test_a_wrong_command_line(given: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pyasc.backend.sim", *given]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "error: " in done.stderr
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

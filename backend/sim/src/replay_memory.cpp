@@ -263,7 +263,10 @@ void Memory::advance(double to, std::vector<Done>& done) {
     const double step = to - now_;
     now_ = to;
     waiting_ = std::clamp(waiting_ + waiting_change_ * step, 0.0, parameters_.backlog);
-    if (waiting_ < nothing) waiting_ = 0;
+    // What flows within one step of the clock's rounding is nothing: the clock would stand still over it.
+    const double rounding = std::max(nothing, std::abs(waiting_change_) * now_ * 1e-15);
+    if (waiting_ < rounding) waiting_ = 0;
+    if (parameters_.backlog - waiting_ < rounding) waiting_ = parameters_.backlog;
     size_t kept = 0;
     for (Flow& flow : flows_) {
         flow.left -= flow.rate * step;
