@@ -14,8 +14,9 @@ from pyasc.backend.ascend import chip as chips
 from pyasc.backend.ascend.backend import Ascend
 from pyasc.backend.ascend.generated import Generated
 from pyasc.backend.ascend.vector_kernel import ALL, Options, tune
-from pyasc.backend.sim import cost
-from pyasc.backend.sim.simulator import Extent, Module, Simulator
+from pyasc.backend.sim.backend import compiled, cost
+from pyasc.backend.sim.cost import Cost
+from pyasc.backend.sim.simulator import Simulator
 from pyasc.explain import KernelInfo
 
 CHIP = chips.load("910B1")
@@ -89,33 +90,14 @@ def generate(info: KernelInfo, options: Options = ALL, like: KernelInfo | None =
     return Ascend(CHIP, None).written(kernel, tune(kernel, sizes.lowered.binding, CHIP, options))
 
 
-@cache
-def compiled(source: str, name: str) -> Module:
-    return Simulator(CHIP, None).compile(source, name)
-
-
-def replay(info: KernelInfo, generated: Generated, warm: bool) -> cost.Cost:
+def replay(info: KernelInfo, generated: Generated, warm: bool) -> Cost:
     """The cost of a kernel at its sizes."""
     from pyasc.backend.ir import Binding
 
     assert info.work is not None
     lowered = info.work.lowered
     bound = generated.bind(lowered.binding if lowered is not None else Binding((), (), ()))
-    arguments: list[Any] = []
-    for parameter in generated.parameters:
-        if parameter.kind == "workspace":
-            arguments.append(Extent(max(bound.workspace, 32)))
-        elif parameter.kind == "status":
-            arguments.append(Extent(bound.blocks * 64))
-        else:
-            arguments.append(Extent(info.work.sizes[parameter.operand]))
-    if generated.fields:
-        arguments.append(bound.tiling([0] * len(generated.fields)))
-    log = compiled(generated.source, generated.name).run(
-        bound.blocks, arguments, check=False, cost=True, move=False, cores=generated.cores
-    )
-    assert log is not None
-    return cost.replay(log, CHIP, warm=warm)
+    return cost(generated, bound, info.work.sizes, warm=warm)
 
 
 def total(work: Workload, dtype: str, *, warm: bool, options: Options = ALL) -> tuple[float, float, str, int]:
@@ -254,7 +236,7 @@ def speed_rows() -> list[tuple[str, ...]]:
         began = time.perf_counter()
         Simulator(CHIP, None).compile(generated.source, generated.name)
         compiling = time.perf_counter() - began
-        compiled(generated.source, generated.name)
+        compiled(generated, None)
         began = time.perf_counter()
         replay(info, generated, False)
         costing = time.perf_counter() - began

@@ -99,7 +99,7 @@ class OutOfMemory(PyascError, MemoryError):
 
 
 class FolderError(PyascError, OSError):
-    """A folder that cannot be written."""
+    """A folder, or a file in it, that cannot be written."""
 
 
 class BackendError(PyascError, RuntimeError):

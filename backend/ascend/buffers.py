@@ -108,6 +108,9 @@ class Buffer:
         Of its first value.
     first, last : int
         The positions of the program between which it is alive.
+    host : Buffer or None
+        A buffer of copies whose memory it takes, after what was loaded there was last read, or before what is
+        stored from there is computed.
     """
 
     name: str
@@ -117,6 +120,12 @@ class Buffer:
     first: int
     last: int
     values: list[Value] = field(default_factory=list)
+    host: Buffer | None = None
+
+    @property
+    def place(self) -> Buffer:
+        """The buffer whose memory it lies in."""
+        return self.host or self
 
     @property
     def copied(self) -> bool:
@@ -162,11 +171,15 @@ class Buffers:
 
         There are `copies` of each buffer that the copy engines use.
         """
-        names = {b: [f"{b.name}.{n}" for n in range(copies if b.copied else 1)] for b in self.buffers}
+        names = {
+            b: [f"{b.place.name}.{n}" for n in range(copies if b.place.copied else 1)] for b in self.buffers
+        }
         apart = _names(names, self.apart)
         into = _names(names, self.into)
         result = []
         for b in self.buffers:
+            if b.host is not None:
+                continue
             shared = b.kind == "temporary" and reuse
             first, last = (b.first, b.last) if shared else (0, self.end)
             for name in names[b]:
@@ -182,7 +195,7 @@ class Buffers:
 def _names(names: dict[Buffer, list[str]], pairs: list[tuple[Buffer, Buffer]]) -> dict[str, list[str]]:
     result: dict[str, list[str]] = {}
     for a, b in pairs:
-        for name in names[a]:
+        for name in names[a] if a.place is not b.place else ():
             result.setdefault(name, []).extend(names[b])
     return result
 
@@ -336,7 +349,30 @@ class _Assignment:
             if i.dst is not None
             and (i.op in ("View", "Window") or (i.op == "Out" and i.dst not in self.moves))
         }
+        if self.in_place:
+            self._take_in(list(buffers.values()))
         return Buffers(of, list(buffers.values()), self.moves, self.end, *self._pairs(of), views)
+
+    def _take_in(self, buffers: list[Buffer]) -> None:
+        """Give temporaries the memory of buffers that the copies do not need at the time."""
+        start = 0
+        for number, stage in enumerate(self.stages):
+            first = start + 1 + len(stage.before)
+            last = first + len(stage.body) - 1
+            inside = [b for b in buffers if b.stage == number and not stage.once]
+            temporary = sorted(
+                (b for b in inside if b.kind == "temporary" and b.first >= first and b.last <= last),
+                key=lambda b: b.first,
+            )
+            for host in inside:
+                if not host.copied:
+                    continue
+                free, until = (host.last, last + 1) if host.kind == "load" else (first - 1, host.first)
+                for b in temporary:
+                    if b.host is None and b.size == host.size and free < b.first and b.last < until:
+                        b.host = host
+                        free = b.last
+            start += _length(stage) + 1
 
     def _pairs(
         self, of: dict[Value, Buffer]
@@ -365,8 +401,8 @@ def assign(stages: Stages, in_place: bool = True) -> Buffers:
 
 def fullest(buffers: Buffers, capacity: tuple[int, int, int]) -> Size:
     """What the temporaries that are alive together at the fullest point take."""
-    tables = [b for b in buffers.buffers if b.kind in ("table", "constant")]
-    temporary = [b for b in buffers.buffers if not b.copied]
+    tables = [b for b in buffers.buffers if b.kind == "table"]
+    temporary = [b for b in buffers.buffers if b.kind in ("table", "temporary") and b.host is None]
     most, at_most = -1, Size()
     for at in {b.first for b in temporary}:
         sizes = [b.size for b in temporary if b in tables or b.first <= at <= b.last]

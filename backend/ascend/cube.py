@@ -60,8 +60,6 @@ class CubeKernel:
     contraction : Contraction
     options : CubeOptions
     tiling : CubeTiling
-    arguments : tuple of str
-        What the pointers are, in their order: ``"a"``, ``"b"``, perhaps ``"bias"``, ``"c"``.
     chip : Chip
     """
 
@@ -70,7 +68,6 @@ class CubeKernel:
     contraction: Contraction
     options: CubeOptions
     tiling: CubeTiling
-    arguments: tuple[str, ...]
     chip: Chip
 
     def fits(self, sizes: CubeSizes) -> bool:
@@ -143,8 +140,7 @@ def generate(
     tiling = solve(contraction, chip, options)
     name = name or _name(contraction, tiling, options)
     text = source(contraction, options, tiling, name, _summary(contraction, chip, tiling))
-    arguments = ("a", "b", "bias", "c") if contraction.bias else ("a", "b", "c")
-    return CubeKernel(name, text, contraction, options, tiling, arguments, chip)
+    return CubeKernel(name, text, contraction, options, tiling, chip)
 
 
 def _name(c: Contraction, t: CubeTiling, options: CubeOptions) -> str:

@@ -49,8 +49,7 @@ def partition(source: Source) -> list[tuple[str, str]]:
     host("even_lanes", f"CeilDiv({lane}, CeilDiv({lane}, most_lanes))")
     # A piece of a copy begins where a line of memory does.
     lane_step = max(g, 512 // min((BYTES[v.dtype] for v in source.copied), default=4))
-    cuts_rows = plane.row >= 0 and not plane.reduces_rows
-    if plane.reduces_lanes or cuts_rows:
+    if plane.reduces_lanes or cuts_rows(plane):
         host("tile_lanes", f"Min(most_lanes, Up(even_lanes, {lane_step}))")
         host("pitch", f"Up(tile_lanes, {g})")
         room = f"Max(1, Min({t.rows}, Div({t.points}, pitch)))"
@@ -83,7 +82,7 @@ def partition(source: Source) -> list[tuple[str, str]]:
         host("tile_rows", f"Min({row}, Max(1, Min({t.rows}, Div({t.points}, pitch))))")
         host("row_tiles", f"CeilDiv({row}, tile_rows)")
     parallel = [outer]
-    if cuts_rows:
+    if cuts_rows(plane):
         parallel.append("row_tiles")
     if not plane.reduces_lanes:
         parallel.append("lane_tiles")

@@ -144,7 +144,7 @@ class Source:
 
     def is_double(self, buffer: Buffer) -> bool:
         """Whether a buffer is there twice, for one tile and the next."""
-        return buffer.copied and self.tuning.copies > 1
+        return buffer.place.copied and self.tuning.copies > 1
 
     @staticmethod
     def tensor_name(buffer: Buffer, dtype: str) -> str:
@@ -256,7 +256,7 @@ class Source:
             ctype = CTYPE[dtype]
             count = buffer.size(t.points, t.rows, t.lanes) // BYTES.get(dtype, 1)
             places = [
-                f"ub.GetWithOffset<{ctype}>({count}, {self.placement.offsets[f'{name}.{n}']})"
+                f"ub.GetWithOffset<{ctype}>({count}, {self.placement.offsets[f'{buffer.place.name}.{n}']})"
                 for n in range(t.copies if self.is_double(buffer) else 1)
             ]
             variable = self.tensor_name(buffer, dtype)

@@ -52,8 +52,8 @@ class VectorTiling:
             f"({100 * self.saved:.0f} % saved), {p.live_bound:,} alive at the fullest point",
         ]
         for b in sorted(self.buffers.buffers, key=lambda b: (b.kind, b.name)):
-            copies = t.copies if b.copied else 1
-            places = ", ".join(str(p.offsets[f"{b.name}.{n}"]) for n in range(copies))
+            copies = t.copies if b.place.copied else 1
+            places = ", ".join(str(p.offsets[f"{b.place.name}.{n}"]) for n in range(copies))
             lines.append(f"  {b.kind:<9} {b.name:<10} {b.size(t.points, t.rows, t.lanes):>7} B @ {places}")
         lines += [f"  {line}" for line in described(self.stages)]
         return "\n".join(lines)

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..ascend import chip
 from . import build, library
 from .program import run
-from .simulator import SimulationError
+from .simulator import Finding
 
 
 def flags() -> list[str]:
@@ -44,7 +44,7 @@ def main() -> int:
     options = [f"-D{name}" for name in given.D] + [f"-I{Path(folder).resolve()}" for folder in given.I]
     try:
         return run(given.file, options, given.arguments, chip.load(given.chip))
-    except SimulationError as error:
+    except Finding as error:
         print(error, file=sys.stderr)
         return 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..ascend.generated import Bound, Generated
 from ..base import Backend, Call, KernelFault, LaunchError, Store
 from ..ir import Binding, Kernel
 from .cost import Cost, replay
-from .simulator import Extent, Module, SimulationError, Simulator
+from .simulator import Extent, Finding, Module, Simulator
 
 Array = NDArray[Any]
 STATUS = 8  # int64 for each block
@@ -126,7 +126,7 @@ def compiled(generated: Generated, store: Store | None) -> Module:
         try:
             simulator = Simulator(generated.chip, store, store.folder() if store else None)
             module = simulator.compile(generated.source, generated.name)
-        except SimulationError as error:
+        except Finding as error:
             raise LaunchError(str(error)) from error
         _modules[key] = module
         if len(_modules) > MAX_MODULES:
@@ -147,22 +147,33 @@ def launch(
         What the kernel itself reports.
     """
     status = np.zeros((bound.blocks, STATUS), np.int64)
-    arguments: list[Any] = []
-    for parameter in generated.parameters:
-        if parameter.kind == "workspace":
-            arguments.append(np.empty(max(bound.workspace, 32), np.uint8))
-        elif parameter.kind == "status":
-            arguments.append(status)
-        else:
-            arguments.append(buffers[parameter.operand])
-    if generated.fields:
-        arguments.append(bound.tiling(scalars))
+    workspace = np.empty(_workspace(bound), np.uint8)
+    arguments = _arguments(generated, bound, buffers, scalars, workspace, status)
     try:
         module.run(bound.blocks, arguments, cores=generated.cores)
-    except SimulationError as error:
+    except Finding as error:
         raise LaunchError(f"{error} (kernel {generated.name})", found=True) from error
     for code, value, *_ in status[status[:, 0] != 0].tolist():
         raise KernelFault(code, value)
+
+
+def _workspace(bound: Bound) -> int:
+    """Bytes of scratch in GM: a block where there is none, for a pointer to point to."""
+    return max(bound.workspace, 32)
+
+
+def _arguments(
+    generated: Generated,
+    bound: Bound,
+    buffers: Sequence[Any],
+    scalars: list[int],
+    workspace: Any,
+    status: Any,
+) -> list[Any]:
+    """What the kernel's function takes, in order: buffers in GM, and the struct by value."""
+    own = {"workspace": workspace, "status": status}
+    arguments = [own[p.kind] if p.kind in own else buffers[p.operand] for p in generated.parameters]
+    return [*arguments, bound.tiling(scalars)] if generated.fields else arguments
 
 
 def _touched(array: Array) -> Array:
@@ -171,7 +182,14 @@ def _touched(array: Array) -> Array:
     return np.lib.stride_tricks.as_strided(array, (last + 1,), (array.itemsize,))
 
 
-def cost(generated: Generated, bound: Bound, sizes: tuple[int, ...], store: Store | None = None) -> Cost:
+def cost(
+    generated: Generated,
+    bound: Bound,
+    sizes: tuple[int, ...],
+    store: Store | None = None,
+    *,
+    warm: bool = False,
+) -> Cost:
     """What a run costs. No data is moved.
 
     Parameters
@@ -183,27 +201,23 @@ def cost(generated: Generated, bound: Bound, sizes: tuple[int, ...], store: Stor
         Bytes of each operand's buffer.
     store : Store, optional
         Where compiled kernels are kept.
+    warm : bool
+        Whether the kernel was launched before with the same arguments; see `replay`.
 
     Raises
     ------
     LaunchError
         Where there is no C++ compiler.
     """
-    arguments: list[Any] = []
-    for parameter in generated.parameters:
-        if parameter.kind == "workspace":
-            arguments.append(Extent(max(bound.workspace, 32)))
-        elif parameter.kind == "status":
-            arguments.append(Extent(bound.blocks * STATUS * 8))
-        else:
-            arguments.append(Extent(sizes[parameter.operand]))
-    if generated.fields:
-        arguments.append(bound.tiling([0] * len(generated.fields)))
+    buffers = [Extent(nbytes) for nbytes in sizes]
+    workspace, status = Extent(_workspace(bound)), Extent(bound.blocks * STATUS * 8)
+    zeros = [0] * len(generated.fields)
+    arguments = _arguments(generated, bound, buffers, zeros, workspace, status)
     try:
         log = compiled(generated, store).run(
             bound.blocks, arguments, cores=generated.cores, check=False, cost=True, move=False
         )
-    except SimulationError as error:
+    except Finding as error:
         raise LaunchError(str(error)) from error
     assert log is not None
-    return replay(log, generated.chip)
+    return replay(log, generated.chip, warm=warm)

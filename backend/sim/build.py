@@ -27,6 +27,9 @@ LONGEST_S = 600.0  # a compiler that takes longer hangs
 PATIENCE_S = 120.0  # for another process that makes the precompiled header; then it is done without
 
 
+_without: set[Path] = set()  # folders that this process could make no precompiled header in
+
+
 class CompileError(Exception):
     """What the compiler said; `output` is all of it."""
 
@@ -57,14 +60,14 @@ def find_compiler() -> tuple[str, ...]:
         chosen = [given]
     if chosen:
         if found := shutil.which(chosen[0]):
-            return (found, *chosen[1:])
+            return (os.path.abspath(found), *chosen[1:])
         raise CompileError(
             f"error: Expected a C++ compiler in the environment variable CXX, given {given!r}: there is no "
             f"program {chosen[0]}. Install it, name another, or unset CXX for c++ or g++."
         )
     for name in ("c++", "g++"):
         if found := shutil.which(name):
-            return (found,)
+            return (os.path.abspath(found),)
     raise CompileError(
         "error: Expected a C++ compiler ($CXX, c++ or g++), found none. Install one: "
         "`apt install g++`, `dnf install gcc-c++`, or `conda install gxx`."
@@ -148,6 +151,8 @@ class Compiler:
         header = folder / "kernel_operator.h.gch"
         if header.exists():
             return folder
+        if folder in _without:
+            return None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with _locked(root / "lock"):
@@ -157,8 +162,9 @@ class Compiler:
                     self._precompile(folder)
                     _keep_newest(root)
         except (OSError, CompileError):
+            _without.add(folder)  # not tried again for each kernel
             return None
-        return folder if header.exists() else None
+        return folder
 
     def _precompile(self, folder: Path) -> None:
         source = library.headers() / "kernel_operator.h"
@@ -245,7 +251,7 @@ def unusable(error: OSError) -> str:
 @cache
 def compiler(folder: Path | None = None) -> Compiler:
     """The compiler of this process."""
-    return Compiler(find_compiler(), folder or default_folder())
+    return Compiler(find_compiler(), (folder or default_folder()).absolute())
 
 
 def first_errors(output: str, source: str, name: str, limit: int = 4) -> tuple[str, int | None]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..ascend.chip import Chip
 from . import build, library
-from .simulator import SimulationError
+from .simulator import Finding
 
 _TYPES = {
     "KERNEL_TYPE_AIV_ONLY": (0, 1),
@@ -37,7 +37,7 @@ def rewritten(source: str) -> str:
         start = _start_of_callee(source, mark)
         end = source.find(">>>", mark)
         if end < 0 or start == mark:
-            raise SimulationError("[run] Expected kernel<<<blocks, memory, stream>>>(arguments).", "compiler")
+            raise Finding("[run] Expected kernel<<<blocks, memory, stream>>>(arguments).", "compiler")
         callee = source[start:mark].strip()
         opening = source.index("(", end)
         closing = _closing(source, opening)
@@ -76,7 +76,7 @@ def _closing(source: str, opening: int) -> int:
         depth += {"(": 1, ")": -1}.get(source[k], 0)
         if depth == 0:
             return k
-    raise SimulationError("[run] Expected a ')' that closes a launch's arguments.", "compiler")
+    raise Finding("[run] Expected a ')' that closes a launch's arguments.", "compiler")
 
 
 def _first_argument(text: str) -> str:
@@ -111,7 +111,7 @@ def compile_program(path: Path, options: Sequence[str], folder: Path | None = No
 
     Raises
     ------
-    SimulationError
+    Finding
         With kind ``"compiler"``.
     """
     source = path.read_text(encoding="utf-8")
@@ -121,7 +121,7 @@ def compile_program(path: Path, options: Sequence[str], folder: Path | None = No
         return compiler.compile(rewritten(source), path.name, [*includes, *options], program=True)
     except build.CompileError as error:
         text, line = build.first_errors(error.output, source, path.name)
-        raise SimulationError(f"[run] {text}", "compiler", line) from None
+        raise Finding(f"[run] {text}", "compiler", line) from None
 
 
 def run(path: Path, options: Sequence[str], arguments: Sequence[str], chip: Chip) -> int:
@@ -129,7 +129,7 @@ def run(path: Path, options: Sequence[str], arguments: Sequence[str], chip: Chip
 
     Raises
     ------
-    SimulationError
+    Finding
         If it does not compile, or a signal ends it.
     """
     code = compile_program(path, options)
@@ -141,7 +141,7 @@ def run(path: Path, options: Sequence[str], arguments: Sequence[str], chip: Chip
         program.chmod(0o700)
         status = subprocess.run([str(program), *arguments], env=environment, check=False).returncode
     if status < 0:
-        raise SimulationError(
+        raise Finding(
             f"[run] Expected a program that ends by itself, given one that a signal ended: "
             f"{signal.strsignal(-status)}. What reads or writes beyond its memory may be its host part.",
             "stopped",

@@ -27,8 +27,8 @@ _KERNEL = re.compile(
 )
 
 
-class SimulationError(Exception):
-    """What a check found, or why a kernel does not compile.
+class Finding(Exception):
+    """What a check found in a kernel, or why it does not compile; for users a `SimulationError`.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Simulator:
 
         Raises
         ------
-        SimulationError
+        Finding
             With kind ``"compiler"`` and the first errors.
         """
         kernels = tuple(
@@ -104,11 +104,11 @@ class Simulator:
             module = Module(self.chip, name, kernels, code)
         except build.CompileError as error:
             text, line = build.first_errors(error.output, source, file)
-            raise SimulationError(f"[compile] {text}", "compiler", line) from None
+            raise Finding(f"[compile] {text}", "compiler", line) from None
         except FileNotFoundError as error:
-            raise SimulationError(f"[compile] {error}", "compiler") from None
+            raise Finding(f"[compile] {error}", "compiler") from None
         except OSError as error:
-            raise SimulationError(f"[compile] {build.unusable(error)}", "compiler") from None
+            raise Finding(f"[compile] {build.unusable(error)}", "compiler") from None
         if self._store:
             self._store.write(STORED, key, code)
         return module
@@ -199,20 +199,20 @@ class Module:
 
         Raises
         ------
-        SimulationError
+        Finding
         """
         name = kernel or (
             self.name if self.name in self.kernels or len(self.kernels) != 1 else self.kernels[0]
         )
         if name not in self.kernels:
             known = ", ".join(self.kernels) or "none"
-            raise SimulationError(f"[launch] Expected one of the kernels {known}, given {name}.", "argument")
+            raise Finding(f"[launch] Expected one of the kernels {known}, given {name}.", "argument")
         if cores not in library.CORES:
-            raise SimulationError(
+            raise Finding(
                 f"[launch] Expected cores 'vector', 'cube' or 'mixed', given {cores!r}.", "argument"
             )
         if not 0 < blocks <= 65535:
-            raise SimulationError(f"[launch] Expected 1 to 65535 blocks, given {blocks}.", "argument")
+            raise Finding(f"[launch] Expected 1 to 65535 blocks, given {blocks}.", "argument")
         passed, kept = self._arguments(name, arguments, move)
         launch = library.Launch(
             ctypes.cast(getattr(self._library, f"pyasc_call_{name}"), ctypes.c_void_p).value,
@@ -238,7 +238,7 @@ class Module:
         """The arguments as the library takes them, and what must live as long."""
         parameters = self.parameters(name)
         if len(parameters) != len(arguments):
-            raise SimulationError(
+            raise Finding(
                 f"[launch] Expected {len(parameters)} arguments for {name}, given {len(arguments)}.",
                 "argument",
             )
@@ -247,13 +247,13 @@ class Module:
         for n, (argument, (size, pointer)) in enumerate(zip(arguments, parameters, strict=True)):
             if isinstance(argument, Extent | np.ndarray) != pointer:
                 wanted = "a buffer" if pointer else f"a value of {size} bytes"
-                raise SimulationError(
+                raise Finding(
                     f"[launch] Expected {wanted} as argument {n} of {name}, given {type(argument).__name__}.",
                     "argument",
                 )
             if isinstance(argument, Extent):
                 if move:
-                    raise SimulationError(
+                    raise Finding(
                         f"[launch] Expected an array as argument {n} of {name}, "
                         "given an Extent: it has no data to move.",
                         "argument",
@@ -263,14 +263,14 @@ class Module:
                 passed[n] = library.Argument(address, argument.nbytes, 1, 0)
             elif isinstance(argument, np.ndarray):
                 if not argument.flags.c_contiguous:
-                    raise SimulationError(
+                    raise Finding(
                         f"[launch] Expected a contiguous array as argument {n} of {name}.", "argument"
                     )
                 passed[n] = library.Argument(argument.ctypes.data, argument.nbytes, 1, 0)
             else:
                 value = bytes(argument)
                 if len(value) != size:
-                    raise SimulationError(
+                    raise Finding(
                         f"[launch] Expected {size} bytes as argument {n} of {name}, given {len(value)}.",
                         "argument",
                     )
@@ -288,7 +288,7 @@ class Module:
             run.stop()
             raise
         if finding := run.finding():
-            raise SimulationError(*finding)
+            raise Finding(*finding)
         return run.log(name, cores) if launch.cost else None
 
 

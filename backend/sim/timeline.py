@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...ops.errors import ArgumentError
+from ...ops.errors import ArgumentError, FolderError
 from .log import PIPES, Log
 from .picture import draw
 
@@ -210,14 +210,23 @@ class Timeline:
         ------
         ArgumentError
             If the name ends in neither, a core is not there, or the window is empty.
+        OSError
+            If the file cannot be written.
         """
         name = fspath(path)
         if name.endswith(".svg"):
-            Path(name).write_text(self.svg(cores, window), encoding="utf-8")
+            text = self.svg(cores, window)
         elif name.endswith(".json"):
-            Path(name).write_text(json.dumps(self.trace(cores), separators=(",", ":")), encoding="utf-8")
+            text = json.dumps(self.trace(cores), separators=(",", ":"))
         else:
             raise ArgumentError(f"[timeline] expected a name that ends in .svg or .json, given {name!r}")
+        try:
+            Path(name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            said = error.strerror or error
+            raise FolderError(
+                f"[timeline] expected a file that can be written, given {name!r}: {said}"
+            ) from None
 
     def __repr__(self) -> str:
         return f"<Timeline of {self.caption}>"

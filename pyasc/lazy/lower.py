@@ -10,7 +10,7 @@ import numpy as np
 from ..backend.base import Backend
 from ..backend.ir import Access as KernelAccess
 from ..backend.ir import Binding, Instr, Kernel, Operand, Stride
-from ..ops.primitives import FULL, GATHER, IOTA, LEAF, REDUCE, SCALAR, UPDATE, VIEW, WRAP_INDEX
+from ..ops.primitives import EMPTY, FULL, GATHER, IOTA, LEAF, REDUCE, SCALAR, UPDATE, VIEW, WRAP_INDEX
 from .domain import Access, Domain, Shape, decompose, through_view
 from .reads import operand_accesses, sources
 from .schedule import Schedule, Step
@@ -243,6 +243,8 @@ class Lowering:
             result = self._emit(Instr("load", value.dtype, (), (self._access(operand, access),)))
         elif value.primitive in (SCALAR, FULL):
             result = self._scalar(v)
+        elif value.primitive is EMPTY:
+            result = self._emit(Instr("const", value.dtype, (), (0,)))  # as good as any other
         elif value.primitive is IOTA:
             result = self._index(value, access)
         elif value.primitive is REDUCE:

@@ -92,6 +92,16 @@ def span(strides: Sequence[int], extents: Sequence[int]) -> tuple[int, int]:
     return GUARD + below, GUARD + below + above + 1 + GUARD
 
 
+def total(dtype: Dtype, count: int) -> tuple[Instr, ...]:
+    """The body of a kernel that adds what it reads through so many accesses, and writes through the next."""
+    body = [Instr("load", dtype, (), (n,)) for n in range(count)]
+    last = 0
+    for n in range(1, count):
+        body.append(Instr("xor" if dtype.kind == "b" else "add", dtype, (last, n)))
+        last = len(body) - 1
+    return (*body, Instr("store", dtype, (last,), (count,)))
+
+
 class Sum:
     """A kernel that adds what it reads through several layouts, each of an operand of its own."""
 
@@ -99,15 +109,9 @@ class Sum:
         self.dtype = dtype
         self.strides = [*map(tuple, inputs), tuple(output)]
         count = len(inputs)
-        body = [Instr("load", dtype, (), (n,)) for n in range(count)]
-        last = 0
-        for n in range(1, count):
-            body.append(Instr("xor" if dtype.kind == "b" else "add", dtype, (last, n)))
-            last = len(body) - 1
-        body.append(Instr("store", dtype, (last,), (count,)))
         operands = [Operand(f"x{n}", dtype) for n in range(count)] + [Operand("y", dtype, output=True)]
         accesses = [Access(n, layout(s), n) for n, s in enumerate(self.strides)]
-        kernel = Kernel(len(output), 0, tuple(operands), tuple(accesses), (), tuple(body), "total")
+        kernel = Kernel(len(output), 0, tuple(operands), tuple(accesses), (), total(dtype, count), "total")
         self.running = Running(kernel)
 
     def __call__(self, *extents: int) -> Generated:

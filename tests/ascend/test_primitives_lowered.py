@@ -31,9 +31,7 @@ EXACT = [
     (p.name, d)
     for p in ELEMENTWISE
     for d in DTYPES
-    if d.kind in p.dtypes
-    and p.name not in SPECIAL_CASES | set(ULP)
-    and not refusal(p.name, d, (), CHIP)
+    if d.kind in p.dtypes and p.name not in SPECIAL_CASES | set(ULP) and not refusal(p.name, d, (), CHIP)
 ]
 
 

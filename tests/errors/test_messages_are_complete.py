@@ -63,9 +63,7 @@ def messages() -> Iterator[tuple[str, str]]:
                         if isinstance(node.func, ast.Attribute)
                         else getattr(node.func, "id", "")
                     )
-                    # The simulator has an error of its own, without a line of the user's: tests/sim.
-                    own = name == "SimulationError" and path.parent.name == "sim"
-                    if name in RAISED and not own:
+                    if name in RAISED:
                         found = template(node.args[0])
                         if found is not None:
                             yield f"{path.relative_to(ROOT)}:{node.lineno}", found

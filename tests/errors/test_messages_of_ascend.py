@@ -82,6 +82,10 @@ def export_into(folder: Any, **options: Any) -> Any:
     return pyasc.export(lambda v: v + 1, x(3), folder=folder, name="add_one", **options)
 
 
+def taken(v: Any, index: Any, folder: str) -> Any:
+    return pyasc.export(lambda v, i: v[i], v, index, folder=folder, name="taken")
+
+
 def foreign() -> Path:
     """A folder with a user's own Makefile, which is there after the mistake too."""
     folder = Path(tempfile.mkdtemp())
@@ -109,9 +113,7 @@ EXPORTS = [
     Mistake(
         IndexError,
         ("[getitem]", "inside their axis", "index 99", "size 3"),
-        lambda: pyasc.export(
-            lambda v: v[np.array([1, 99])], np.ones(3, "float32"), folder=tempfile.mkdtemp(), name="taken"
-        ),
+        lambda: taken(np.ones(3, "float32"), np.array([1, 99]), tempfile.mkdtemp()),
     ),
     Mistake(TypeError, ("[export]", "function", "int"), lambda: export(3)),
     Mistake(ValueError, ("[export]", "letters", "'my kernel'"), lambda: export(abs, x(3), name="my kernel")),
@@ -132,6 +134,9 @@ TIMELINES = [
     Mistake(ValueError, ("[timeline]", "(3.0, 1.0)"), lambda: timeline().svg(window=(3.0, 1.0))),
     Mistake(ValueError, ("[timeline]", "0 to", "(5000, 6000)"), lambda: timeline().svg(window=(5000, 6000))),
     Mistake(ValueError, ("[timeline]", ".svg", "'run.png'"), lambda: timeline().save("run.png")),
+    Mistake(
+        OSError, ("[timeline]", "written", "'/proc/no/x.svg'"), lambda: timeline().save("/proc/no/x.svg")
+    ),
     Mistake(ValueError, ("[timeline]", "99"), lambda: timeline().svg(cores=[99])),
     Mistake(
         ValueError, ("[cost]", "910B1", "910B4"), lambda: pyasc.cost(lambda v: v + 1, x(300), chip="910B4")

@@ -66,6 +66,16 @@ def test_constants() -> None:
         pyasc.zeros(2, device="gpu")
 
 
+@pytest.mark.parametrize("backend", ["cpu", "sim"])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float16", "float32", "float64"])
+def test_empty_may_be_computed_with_at_once(backend: str, dtype: str) -> None:
+    with pyasc.backend(backend):
+        x = pyasc.empty((4, 30), dtype)
+        assert np.array_equal(x * 0, np.zeros((4, 30)))
+        assert np.array_equal((x * 0).sum(axis=1), np.zeros(4))
+        assert np.array_equal(x == x, np.ones((4, 30)))
+
+
 def test_asarray_copies_the_hosts_memory() -> None:
     a = np.arange(4.0)
     x = pyasc.asarray(a)

@@ -22,7 +22,7 @@ from pyasc.backend.ascend import chip, vector_kernel
 from pyasc.backend.ascend.cube import Contraction, CubeOptions, CubeSizes
 from pyasc.backend.ascend.cube import generate as generate_product
 from pyasc.backend.ascend.vector_kernel import ALL, Options, VectorTuning
-from pyasc.backend.sim.simulator import Module, SimulationError, Simulator
+from pyasc.backend.sim.simulator import Finding, Module, Simulator
 
 Array = npt.NDArray[Any]
 CHIP = chip.load("910B1")
@@ -211,7 +211,7 @@ def run(subject: Subject, module: Module) -> tuple[Outcome, list[Array]]:
     kind = message = ""
     try:
         module.run(subject.blocks, [*buffers, subject.tiling], cores=subject.cores, kernel=subject.function)
-    except SimulationError as error:
+    except Finding as error:
         kind, message = error.kind, str(error)
     return Outcome(kind, message, False), [buffers[n] for n in subject.outputs]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pyasc.backend.ascend import chip
-from pyasc.backend.sim.simulator import Module, SimulationError, Simulator
+from pyasc.backend.sim.simulator import Finding, Module, Simulator
 
 COUNT = 2048  # elements of each argument
 BEGIN = """    GlobalTensor<float> gx, gy, gz;
@@ -609,7 +609,7 @@ def launch(module: Module, name: str, case: Case, check: bool = True) -> None:
 def test_the_fault_is_found(compiled: tuple[Module, str], name: str) -> None:
     module, source = compiled
     case = CASES[name]
-    with pytest.raises(SimulationError) as caught:
+    with pytest.raises(Finding) as caught:
         launch(module, f"{name}_bad", case)
     assert re.fullmatch(case.kind, caught.value.kind), caught.value
     assert re.search(case.message, caught.value.message), caught.value

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from pyasc.backend.ascend import chip
-from pyasc.backend.sim.simulator import Module, SimulationError, Simulator
+from pyasc.backend.sim.simulator import Finding, Module, Simulator
 
 Array = npt.NDArray[Any]
 CHIP = chip.load("910B1")
@@ -103,7 +103,7 @@ def test_nd_to_nz_of_nothing(fields: tuple[int, ...]) -> None:
     ],
 )
 def test_nd_to_nz_refuses(fields: tuple[int, ...], message: str) -> None:
-    with pytest.raises(SimulationError, match=message) as caught:
+    with pytest.raises(Finding, match=message) as caught:
         run(ND_TO_NZ, np.zeros(64, np.int8), np.zeros(65536, np.int8), numbers=fields, kernel="nz_b8")
     assert caught.value.kind == "argument" and caught.value.line
 
@@ -381,7 +381,7 @@ def test_mmad_adds(mode: int) -> None:
 
 
 def test_small_mmads_that_add_need_a_barrier() -> None:
-    with pytest.raises(SimulationError, match="PipeBarrier<PIPE_M>") as caught:
+    with pytest.raises(Finding, match="PipeBarrier<PIPE_M>") as caught:
         mmad("mmad_half", 30, 40, 70, 4)
     assert caught.value.kind == "race"
     a, b, _, out = mmad("mmad_half", 64, 64, 64, 4)  # 16 fractals: none is needed
@@ -609,12 +609,12 @@ def test_copies_take_the_layout_from_registers() -> None:
 
 
 def test_types_that_do_not_go_together() -> None:
-    with pytest.raises(SimulationError, match="quantPre"):
+    with pytest.raises(Finding, match="quantPre"):
         fixed("wrong", np.float16, (30, 64))
 
 
 def test_a_row_stride_of_nothing() -> None:
-    with pytest.raises(SimulationError, match="dstStride"):
+    with pytest.raises(Finding, match="dstStride"):
         fixed("float_rows", np.float32, (30, 64), stride=0)
 
 
@@ -670,7 +670,7 @@ extern "C" __global__ __aicore__ void transposed_float(GM_ADDR a) {
     ],
 )
 def test_findings(kernel: str, kind: str, words: str) -> None:
-    with pytest.raises(SimulationError, match=words) as caught:
+    with pytest.raises(Finding, match=words) as caught:
         run(FINDINGS, np.zeros(1024, np.float32), kernel=kernel)
     assert caught.value.kind == kind
     assert "cube core 0 of 1" in str(caught.value) and "instruction.asc:" in str(caught.value)
@@ -683,6 +683,6 @@ def test_types_are_checked_when_compiling() -> None:
         Mmad(c, l0, b, MmadParams());
     }
     """
-    with pytest.raises(SimulationError, match="Mmad takes half") as caught:
+    with pytest.raises(Finding, match="Mmad takes half") as caught:
         compiled(source)
     assert caught.value.kind == "compiler"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from vector_kernels import TYPES, Array, Form, Kernels, bits_of, padded, same, with_dtype
 
-from pyasc.backend.sim.simulator import SimulationError
+from pyasc.backend.sim.simulator import Finding
 
 EVERY = (
     "int8_t",
@@ -235,7 +235,7 @@ def test_in_with_padding_as_older_headers_have_it(kernels: Kernels, t: str) -> N
 
 def test_padding_without_a_value_is_not_written(kernels: Kernels) -> None:
     a = with_dtype(np.float32, 64, 1)
-    with pytest.raises(SimulationError, match="Adds") as caught:
+    with pytest.raises(Finding, match="Adds") as caught:
         out(kernels, "undefined_padding", a, np.zeros(64, np.float32), Form())
     assert caught.value.kind == "uninitialised"
     wanted = np.zeros(64, np.float32)
@@ -249,7 +249,7 @@ def test_a_copy_takes_whole_blocks(kernels: Kernels) -> None:
     """What was not written in a block goes along; a block that was never written is a finding."""
     d = np.zeros(64, np.float32)
     assert (out(kernels, "part_of_a_block", d, d, Form(count=9))[:9] == 1).all()
-    with pytest.raises(SimulationError) as caught:
+    with pytest.raises(Finding) as caught:
         out(kernels, "part_of_a_block", d, d, Form(count=8))
     assert caught.value.kind == "uninitialised"
 
@@ -359,6 +359,6 @@ def test_limits(kernels: Kernels, what: str) -> None:
 
 def test_an_atomic_of_another_type(kernels: Kernels) -> None:
     a = with_dtype(np.float32, 64, 1)
-    with pytest.raises(SimulationError, match="SetAtomic") as caught:
+    with pytest.raises(Finding, match="SetAtomic") as caught:
         out(kernels, "out_wrong_atomic_float", a, a, Form(count=8))
     assert caught.value.kind == "dtype"

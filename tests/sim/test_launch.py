@@ -18,7 +18,7 @@ import pytest
 from pyasc.backend.ascend import chip
 from pyasc.backend.sim import build
 from pyasc.backend.sim.log import EVENTS, PIPES
-from pyasc.backend.sim.simulator import Extent, Module, SimulationError, Simulator
+from pyasc.backend.sim.simulator import Extent, Finding, Module, Simulator
 
 SOURCE = """#include "kernel_operator.h"
 using namespace AscendC;
@@ -130,18 +130,18 @@ def test_more_blocks_than_cores_and_threads(module: Module) -> None:
 def test_wrong_arguments(module: Module, arguments: tuple[object, ...], message: str) -> None:
     given = {"a": np.zeros(8, np.float32), "s": np.zeros((8, 8), np.float32)[:, 1]}
     passed = [given[a] if isinstance(a, str) else a for a in arguments]
-    with pytest.raises(SimulationError, match=message) as caught:
+    with pytest.raises(Finding, match=message) as caught:
         module.run(1, passed, kernel="with_tiling")
     assert caught.value.kind == "argument"
 
 
 def test_wrong_launches(module: Module) -> None:
     x = np.zeros(8, np.int64)
-    with pytest.raises(SimulationError, match="Expected 1 to 65535 blocks, given 0"):
+    with pytest.raises(Finding, match="Expected 1 to 65535 blocks, given 0"):
         module.run(0, [x], kernel="where_am_i")
-    with pytest.raises(SimulationError, match="Expected cores 'vector', 'cube' or 'mixed', given 'any'"):
+    with pytest.raises(Finding, match="Expected cores 'vector', 'cube' or 'mixed', given 'any'"):
         module.run(1, [x], kernel="where_am_i", cores="any")
-    with pytest.raises(SimulationError, match=r"one of the kernels with_tiling, .* given nobody"):
+    with pytest.raises(Finding, match=r"one of the kernels with_tiling, .* given nobody"):
         module.run(1, [x], kernel="nobody")
 
 
@@ -170,7 +170,7 @@ def test_cores_wait_for_each_other(module: Module) -> None:
 
 def test_a_finding_is_that_of_the_first_core(module: Module) -> None:
     for _ in range(5):
-        with pytest.raises(SimulationError) as caught:
+        with pytest.raises(Finding) as caught:
             module.run(40, [np.zeros(400, np.int32), ctypes.c_int32(7)], kernel="faulty_from", threads=4)
         assert "vector core 7 of 40" in caught.value.message
         assert caught.value.kind == "bounds"
@@ -205,7 +205,7 @@ def test_without_data(module: Module) -> None:
     log = module.run(1, sizes, kernel="with_tiling", cost=True, move=False)
     assert log is not None
     assert len(log.cores[0].records) == 200
-    with pytest.raises(SimulationError, match="within the 40 of argument 1"):
+    with pytest.raises(Finding, match="within the 40 of argument 1"):
         module.run(1, [Extent(400), Extent(40), tiling(100, 1, 1)], kernel="with_tiling", move=False)
 
 
@@ -234,7 +234,7 @@ def test_launches_from_several_threads(module: Module) -> None:
 
 def test_a_compiler_error_names_the_line(simulator: Simulator) -> None:
     source = BEGIN + "void k(GM_ADDR x) {\n    Adds(x, y);\n}\n"
-    with pytest.raises(SimulationError) as caught:
+    with pytest.raises(Finding) as caught:
         simulator.compile(source, "wrong")
     assert caught.value.kind == "compiler"
     assert caught.value.line == 3
@@ -245,7 +245,7 @@ def test_a_compiler_error_names_the_line(simulator: Simulator) -> None:
 
 def test_a_repeat_that_does_not_fit_is_an_error(simulator: Simulator) -> None:
     source = BEGIN + "void k(GM_ADDR x) {\n    uint8_t repeat{256};\n    x[0] = repeat;\n}\n"
-    with pytest.raises(SimulationError, match="narrowing conversion"):
+    with pytest.raises(Finding, match="narrowing conversion"):
         simulator.compile(source, "wide")
 
 
@@ -254,7 +254,7 @@ def test_no_compiler(simulator: Simulator, monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.delenv("CXX", raising=False)
     build.compiler.cache_clear()
     try:
-        with pytest.raises(SimulationError, match=r"Expected a C\+\+ compiler .* found none. Install one"):
+        with pytest.raises(Finding, match=r"Expected a C\+\+ compiler .* found none. Install one"):
             simulator.compile(SOURCE, "launches")
     finally:
         build.compiler.cache_clear()

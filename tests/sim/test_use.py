@@ -18,7 +18,7 @@ import pytest
 import pyasc
 from pyasc.backend.ascend import chip
 from pyasc.backend.sim import build
-from pyasc.backend.sim.simulator import SimulationError, Simulator
+from pyasc.backend.sim.simulator import Finding, Simulator
 
 RunPython = Callable[..., Any]
 
@@ -65,18 +65,18 @@ def compile_with(compiler: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -
 )
 def test_a_compiler_that_fails(body: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "LONGEST_S", 1.0)
-    with pytest.raises(SimulationError, match=said) as caught:
+    with pytest.raises(Finding, match=said) as caught:
         compile_with(program(tmp_path, body), tmp_path, monkeypatch)
     assert caught.value.kind == "compiler"
 
 
 def test_a_compiler_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SimulationError, match=r"variable CXX, given 'g\+\+-0 -m64': there is no program"):
+    with pytest.raises(Finding, match=r"variable CXX, given 'g\+\+-0 -m64': there is no program"):
         compile_with("g++-0 -m64", tmp_path, monkeypatch)
     file = tmp_path / "data"
     file.write_bytes(b"\x7fELF nothing")
     file.chmod(0o755)
-    with pytest.raises(SimulationError, match="which does not run"):
+    with pytest.raises(Finding, match="which does not run"):
         compile_with(str(file), tmp_path, monkeypatch)
 
 
@@ -85,12 +85,20 @@ def test_options_after_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     compile_with(f"{compiler} -DFIRST", tmp_path, monkeypatch)
 
 
+def test_paths_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler runs in another one: it finds the precompiled header all the same."""
+    program(tmp_path, f'echo "$@" >> {tmp_path}/log; exec {" ".join(build.find_compiler())} "$@"')
+    monkeypatch.chdir(tmp_path)
+    compile_with("./compiler", Path("."), monkeypatch)
+    assert f"-I {tmp_path}/cache/simulator/" in (tmp_path / "log").read_text()
+
+
 def test_no_room_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(build.tempfile, "TemporaryDirectory", full)
-    with pytest.raises(SimulationError, match=r"temporary files .* No space left .* Set TMPDIR"):
+    with pytest.raises(Finding, match=r"temporary files .* No space left .* Set TMPDIR"):
         compile_with("g++", tmp_path, monkeypatch)
 
 
@@ -104,6 +112,19 @@ def test_a_header_that_another_process_makes_forever(tmp_path: Path, monkeypatch
         fcntl.flock(held, fcntl.LOCK_EX)
         compile_with("g++", tmp_path, monkeypatch)
     assert not list(tmp_path.rglob("*.gch"))
+
+
+def test_a_header_that_cannot_be_kept_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Path] = []
+
+    def full(self: build.Compiler, folder: Path) -> None:
+        tried.append(folder)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(build.Compiler, "_precompile", full)
+    for _ in range(2):
+        compile_with("g++", tmp_path, monkeypatch)
+    assert len(tried) == 1
 
 
 def test_killed_while_the_header_is_made(tmp_path: Path, run_python: RunPython) -> None:

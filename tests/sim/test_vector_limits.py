@@ -11,7 +11,7 @@ import pytest
 from vector_kernels import Kernels
 
 from pyasc.backend.ascend import chip
-from pyasc.backend.sim.simulator import SimulationError, Simulator
+from pyasc.backend.sim.simulator import Finding, Simulator
 
 F = "auto a = tensors.at<float>(0, 4096); auto b = tensors.at<float>(49152, 4096); auto d = tensors.at<float>(98304, 4096); (void)a; (void)b; (void)d;"
 H = F.replace("float", "half")
@@ -182,7 +182,7 @@ extern "C" __global__ __aicore__ void refused(GM_ADDR x) {{
     {COMPILER[name]}
 }}
 """
-    with pytest.raises(SimulationError) as caught:
+    with pytest.raises(Finding) as caught:
         Simulator(chip.load("910B1"), None).compile(source, "refused")
     assert caught.value.kind == "compiler"
     assert caught.value.line == 5

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyasc.backend.ascend import chip
-from pyasc.backend.sim.simulator import Module, SimulationError, Simulator
+from pyasc.backend.sim.simulator import Finding, Module, Simulator
 
 Array = npt.NDArray[np.generic]
 
@@ -179,11 +179,11 @@ extern "C" __global__ __aicore__ void run_{name}(GM_ADDR x, GM_ADDR y, GM_ADDR z
 
     def fails(
         self, name: str, a: Array, b: Array, d: Array, form: Form | None = None, scalar: int = 0
-    ) -> SimulationError:
+    ) -> Finding:
         """The finding of a kernel that has one."""
         try:
             self.run(name, a, b, d, form, scalar)
-        except SimulationError as error:
+        except Finding as error:
             return error
         raise AssertionError(f"{name} found nothing")
 
