@@ -60,3 +60,17 @@ def test_imports_point_down(path: Path) -> None:
 
 def test_there_is_something_to_check() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in FILES} == set(FLOORS)
+
+
+# Rooms of the backend's floor, and those that each keeps out of.
+ROOMS = {"ascend": {"cpu", "sim"}, "cpu": {"ascend", "sim"}, "sim": {"cpu"}}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_backends_keep_apart(room: str) -> None:
+    for path in FILES:
+        if path.is_relative_to(ROOT / "backend" / room):
+            for line, name in imports(path):
+                other = (name.split(".") + [""] * 3)[2]
+                apart = not name.startswith("pyasc.backend.") or other not in ROOMS[room]
+                assert apart, f"{path}:{line} imports {name}"

@@ -59,7 +59,8 @@ class KernelTiling:
     predicted: Tiling
 
     def __str__(self) -> str:
-        return f"{self.buffers}\n{self.predicted}"
+        lines = [line for line in str(self.predicted).splitlines() if not line.startswith("UB")]
+        return "\n".join([str(self.buffers), *lines])
 
 
 def _computes_numbers(kernel: Kernel) -> bool:
@@ -168,8 +169,8 @@ class Ascend:
         """
         tuning = self.tune(kernel, binding)
         assert isinstance(tuning, VectorTuning)
-        found = predicted(kernel, binding, tuning, self.chip)
-        return KernelTiling(self.generate(kernel, binding).tiling, found)
+        made = self.generate(kernel, binding)
+        return KernelTiling(made.tiling, predicted(kernel, binding, tuning, made, self.chip))
 
     def written(self, kernel: Kernel, tuning: Hashable) -> Generated:
         """The kernel in Ascend C as it was tuned."""

@@ -143,17 +143,6 @@ class CubeTiling:
         )
 
 
-def tile_fits(c: Contraction, chip: Chip, options: CubeOptions, m: int, n: int, k: int) -> bool:
-    """Whether L0A, L0B and L0C, and the bias table, hold a step of a tile."""
-    _, l0, l0c = buffers(options)
-    return (
-        l0 * m * k * c.size <= chip.capacity.l0a
-        and l0 * n * k * c.size <= chip.capacity.l0b
-        and l0c * m * n * 4 <= chip.capacity.l0c
-        and (not c.bias or n <= BIAS_ROW)
-    )
-
-
 def l1_bytes(c: Contraction, options: CubeOptions, m: int, n: int, k: int, step_ka: int, step_kb: int) -> int:
     """Bytes of the packets in L1."""
     l1 = buffers(options)[0]
@@ -214,7 +203,7 @@ def _solve(c: Contraction, _: str, known: _Known, options: CubeOptions) -> CubeT
         found = _split_k(c, chip, options, rates, best[0])
         if found is not None:
             best = found
-            c = part_of(c, best[1].shares.k_cores)
+            c = _part_of(c, best[1].shares.k_cores)
     t = best[1]
     s = t.shares
     choice = Choice(
@@ -233,7 +222,7 @@ def _solve(c: Contraction, _: str, known: _Known, options: CubeOptions) -> CubeT
     return replace(t, times=times, binding=_binding(c, chip, options, t), once_a=once_a, once_b=once_b)
 
 
-def part_of(c: Contraction, k_cores: int) -> Contraction:
+def _part_of(c: Contraction, k_cores: int) -> Contraction:
     """What one of the cores that share k multiplies: rows lie as far apart as before."""
     units = -(-c.k // c.depth_unit)
     a_pitch, b_pitch = c.pitches()
@@ -249,7 +238,7 @@ def _split_k(
         return None
     best: tuple[float, CubeTiling] | None = None
     for k_cores in range(2, chip.cube_cores // tiles + 1):
-        part, fewer = part_of(c, k_cores), replace(chip, cube_cores=chip.cube_cores // k_cores)
+        part, fewer = _part_of(c, k_cores), replace(chip, cube_cores=chip.cube_cores // k_cores)
         # One after another the cores add their tile; all wait for each.
         turns = (k_cores - 1) * (rates.barrier + c.m * c.n * c.batch * SIZES[c.out] / rates.write)
         for share_m in _share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0]):
@@ -302,7 +291,7 @@ def _axis(extent: int, unit: int, parts: int, limit: int) -> NDArray[np.int64]:
     return np.stack([counts[keep], sizes[keep]], axis=1)
 
 
-def candidates(
+def _candidates(
     c: Contraction, chip: Chip, options: CubeOptions, share_m: int, share_n: int, rounds: int
 ) -> _Tiles:
     """All ways to share out a product whose tiles fit L0 and L0C."""
@@ -345,10 +334,10 @@ def _search(
 ) -> tuple[float, CubeTiling] | None:
     rates = CubeRates.of(chip, c.dtype)
     rounds = 1 if alone else min(rounds_of(c, chip, options), -(-c.n // share_n))
-    t = candidates(c, chip, options, share_m, share_n, rounds)
+    t = _candidates(c, chip, options, share_m, share_n, rounds)
     if len(t.m) == 0 and rounds > 1:
         rounds = 1
-        t = candidates(c, chip, options, share_m, share_n, rounds)
+        t = _candidates(c, chip, options, share_m, share_n, rounds)
     if alone:  # a core keeps its only tile until its turn
         single = (t.m_tiles == 1) & (t.n_tiles == 1) & (t.batch_cores >= c.batch)
         t = _Tiles(*(getattr(t, f)[single] for f in _Tiles.__dataclass_fields__))
@@ -449,7 +438,7 @@ def _best_depth(
 ) -> tuple[float, CubeTiling] | None:  # fmt: skip
     """The best step and packets of one tile."""
     m, n = int(t.m[i]), int(t.n[i])
-    k, step_ka, step_kb = depths(c, chip, options, m, n, deepest)
+    k, step_ka, step_kb = _depths(c, chip, options, m, n, deepest)
     if len(k) == 0:
         return None
     choice = Choice(
@@ -468,7 +457,7 @@ def _best_depth(
     )  # fmt: skip
 
 
-def depths(
+def _depths(
     c: Contraction, chip: Chip, options: CubeOptions, m: int, n: int, deepest: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """All (baseK, stepKa, stepKb) that a tile leaves room for in L0A, L0B and L1."""

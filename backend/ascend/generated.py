@@ -5,8 +5,8 @@ The vector kernels' spine, the cube kernels, the simulator, `explain` and `expor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -73,11 +73,14 @@ class Bound:
         ``tiling(scalars)`` gives the bytes of the struct from the scalar arguments' bits.
     workspace : int
         Bytes of GM.
+    partition : mapping of str to int
+        How the points are handed out, by the names of `partition.partition`.
     """
 
     blocks: int
     tiling: Callable[[list[int]], bytes]
     workspace: int = 0
+    partition: Mapping[str, int] = field(default_factory=dict)
 
 
 def _always(binding: Binding) -> bool:

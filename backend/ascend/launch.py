@@ -79,7 +79,7 @@ def written(
             return out + bytes(-len(out) % widest)
 
         workspace = 2 * chip.vector_cores * PARTS // 2 if source.has_parts else 0
-        return Bound(names["blocks"], packed, workspace)
+        return Bound(names["blocks"], packed, workspace, {name: names[name] for name, _ in host})
 
     def fits(binding: Binding) -> bool:
         bound = binding_with_axis(given, binding)

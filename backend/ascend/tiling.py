@@ -226,6 +226,42 @@ def auto_tiling(problem: VectorProblem, chip: Chip, room: int | None = None) -> 
     )
 
 
+def of_launch(
+    problem: VectorProblem,
+    chip: Chip,
+    buffers: int,
+    capacity: Capacity,
+    ub_bytes: int,
+    found: Partition,
+) -> Tiling:
+    """The tiling of a kernel as it is launched, its time predicted by the same model.
+
+    Parameters
+    ----------
+    problem : VectorProblem
+        At the sizes of the launch.
+    chip : Chip
+    buffers : int
+    capacity : Capacity
+    ub_bytes : int
+        What the buffers take.
+    found : Partition
+        As launched; its time is not read.
+    """
+    rates = Rates.of(chip)
+    room = _room(problem, chip)
+    pipes, _ = _explained(problem, rates, buffers, found)
+    copies, launch = (pipes["mte2"], pipes["mte3"]), pipes["launch"]
+    busiest = max(pipes["vector"], *copies) if buffers > 1 else pipes["vector"] + sum(copies)
+    found = replace(found, time=launch + max(busiest, pipes["scalar"], pipes["memory"]))
+    pipes, bound = _explained(problem, rates, buffers, found)
+    binding = _binding(problem, TileMemory(problem, buffers), found, room, chip.vector_cores)
+    split = _split(problem, found)
+    if split == "nothing" and found.cores > 1:
+        split = "the tiles of a reduction"
+    return Tiling(problem, rates, capacity, buffers, ub_bytes, room, found, split, pipes, bound, binding)
+
+
 def partition(problem: VectorProblem, chip: Chip, buffers: int, capacity: Capacity) -> Partition:
     """The best tile within a capacity, and the cores, for one launch of the problem's sizes."""
     return _within(problem, Rates.of(chip), buffers, capacity)

@@ -25,7 +25,19 @@ from .rearrange import streams_of, work_of
 from .rounding import round_up
 from .stage import MOVES, Stages
 from .tile import BYTES, MASK, MEMORY, Form, VectorInstr
-from .tiling import Each, Over, Space, Stream, Tiling, VectorProblem, Work, auto_tiling
+from .tiling import (
+    Capacity,
+    Each,
+    Over,
+    Partition,
+    Space,
+    Stream,
+    Tiling,
+    VectorProblem,
+    Work,
+    auto_tiling,
+    of_launch,
+)
 from .tiling_model import REPEAT, Rates
 from .vectorise import vectorise
 from .ways import THRIFT, Way, choose_ways
@@ -182,7 +194,7 @@ def _tuned(
 ) -> VectorTuning:
     whole = whole or not kernel.reduced
     stages, buffers = _stages(kernel, plane.lane, plane.row, ways, whole, fold, split, options)
-    problem = problem_of(stages, buffers, binding, options)
+    problem = _problem_of(stages, buffers, binding, options)
     found = auto_tiling(problem, chip)
     capacity = found.capacity
     points, rows, lanes = capacity.points, capacity.rows, capacity.lanes
@@ -232,17 +244,17 @@ def _tuned(
 
 
 def _room(buffers: Buffers, chip: Chip) -> int:
-    room = chip.capacity.ub_usable_with_select if uses_select(buffers) else chip.capacity.ub_usable
+    room = chip.capacity.ub_usable_with_select if _uses_select(buffers) else chip.capacity.ub_usable
     assert room is not None
     return room
 
 
-def uses_select(buffers: Buffers) -> bool:
+def _uses_select(buffers: Buffers) -> bool:
     """Whether `Select`, whose scratch takes the top of UB, is among the instructions."""
     return any(v.dtype == MASK for v in buffers.of)
 
 
-def problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Options) -> VectorProblem:
+def _problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Options) -> VectorProblem:
     """The kernel as auto_tiling sees it."""
     kernel, plane = stages.kernel, stages.plane
     extent = binding.extents
@@ -275,14 +287,14 @@ def problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Opti
         _space(temporaries),
         (Form.ROW if plane.reduces_lanes else Form.COLUMN) if kernel.reduced else None,
         whole_lanes=stages.whole and plane.reduces_lanes,
-        lane_granule=max(pitch_granule(stages), 128 if rows == 1 else 16, 32 // narrowest),
+        lane_granule=max(_pitch_granule(stages), 128 if rows == 1 else 16, 32 // narrowest),
         row_granule=128,
         buffering=(1, 2) if options.double_buffer else (1,),
-        select=uses_select(buffers),
+        select=_uses_select(buffers),
     )
 
 
-def pitch_granule(stages: Stages) -> int:
+def _pitch_granule(stages: Stages) -> int:
     """What rows are padded to for the way their lanes are folded."""
     folds = [i.attrs[1] for s in stages.stages for i in s.instrs() if i.op == "Reduce"]
     return folding.PITCH[folds[0] if folds and stages.plane.reduces_lanes else folding.STRIPS]
@@ -366,8 +378,22 @@ def generate(kernel: Kernel, tuning: VectorTuning, chip: Chip) -> Generated:
     return written(kernel, prepared, tuning, chip, stages, buffers, placement)
 
 
-def predicted(kernel: Kernel, binding: Binding, tuning: VectorTuning, chip: Chip) -> Tiling:
-    """What auto_tiling says of the sizes that a kernel was tuned at: time on each pipe, what binds."""
+def predicted(kernel: Kernel, binding: Binding, tuning: VectorTuning, made: Generated, chip: Chip) -> Tiling:
+    """What a launch at these sizes is predicted to take: time on each pipe, what binds."""
     t = tuning
     stages, buffers = _stages(_prepared(kernel), t.lane, t.row, t.ways, t.whole, t.fold, t.split, t.options)
-    return auto_tiling(problem_of(stages, buffers, binding_with_axis(kernel, binding), t.options), chip)
+    problem = _problem_of(stages, buffers, binding_with_axis(kernel, binding), t.options)
+    cut = made.bind(binding).partition
+    found = Partition(
+        cut["tile_rows"],
+        cut["tile_lanes"],
+        cut["pitch"],
+        cut["row_tiles"],
+        cut["lane_tiles"],
+        cut["units"] * cut["shares"],
+        -(-cut["parts"] // cut["shares"]),
+        cut["blocks"],
+        0.0,
+    )
+    capacity = Capacity(t.points, t.rows, t.lanes)
+    return of_launch(problem, chip, t.copies, capacity, made.tiling.bytes_used, found)

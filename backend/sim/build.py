@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -168,6 +169,8 @@ class Compiler:
 
     def _precompile(self, folder: Path) -> None:
         source = library.headers() / "kernel_operator.h"
+        if sys.stderr.isatty():
+            print("pyasc: preparing the simulator for this compiler, once; some seconds", file=sys.stderr)
         with tempfile.TemporaryDirectory(dir=folder) as aside:
             made = Path(aside, "made.gch")
             command = [*self.program, *FLAGS, "-I", str(library.headers()), "-x", "c++-header", str(source)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -79,7 +80,8 @@ def export(function: Any, *examples: Any, **options: Any) -> Any:
 
 
 def export_into(folder: Any, **options: Any) -> Any:
-    return pyasc.export(lambda v: v + 1, x(3), folder=folder, name="add_one", **options)
+    with contextlib.chdir(tempfile.mkdtemp()):  # where a relative folder does no harm
+        return pyasc.export(lambda v: v + 1, x(3), folder=folder, name="add_one", **options)
 
 
 def taken(v: Any, index: Any, folder: str) -> Any:

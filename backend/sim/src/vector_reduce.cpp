@@ -12,17 +12,6 @@ namespace sim {
 
 namespace {
 
-float load_element(Dtype dtype, const uint8_t* from) {
-    if (dtype == Dtype::F32) {
-        float value;
-        std::memcpy(&value, from, 4);
-        return value;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, from, 2);
-    return half_to_float(bits);
-}
-
 // In float16, as an instruction leaves it.
 uint16_t half_of(float value) {
     const uint16_t bits = float_to_half(value);
@@ -84,7 +73,7 @@ void load_repeat(const Access& from, int64_t repeat, const uint64_t mask[2], uin
         return;
     }
     for (uint32_t lane = 0; lane < lanes; ++lane)
-        values[lane] = works(mask, lane) ? load_element(dtype, source + from.at(repeat, lane)) : 0.0F;
+        values[lane] = works(mask, lane) ? load_float(dtype, source + from.at(repeat, lane)) : 0.0F;
 }
 
 const uint64_t* mask_of(const Extent& extent, int64_t repeat) {

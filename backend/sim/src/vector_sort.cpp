@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ascendc/types.hpp"
+#include "narrow.hpp"
 #include "vector_access.hpp"
 
 namespace sim {
@@ -14,16 +15,7 @@ constexpr uint32_t index_types = set_of({Dtype::U32});
 
 // A score and its index as sorting instructions keep them: 8 bytes, the score first. A float16 score is
 // followed by two bytes without meaning.
-float score_of(Dtype dtype, const uint8_t* entry) {
-    if (dtype == Dtype::F32) {
-        float value;
-        std::memcpy(&value, entry, 4);
-        return value;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, entry, 2);
-    return half_to_float(bits);
-}
+float score_of(Dtype dtype, const uint8_t* entry) { return load_float(dtype, entry); }
 
 // Descending; NaN before everything.
 bool before(float a, float b) { return a > b || (a != a && b == b); }
