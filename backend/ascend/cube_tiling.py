@@ -191,8 +191,8 @@ class _Known:
 def _solve(c: Contraction, _: str, known: _Known, options: CubeOptions) -> CubeTiling:
     chip = known.chip
     best: tuple[float, CubeTiling] | None = None
-    for share_m in _share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0]):
-        for share_n in _share_units(c, not c.transpose_b, c.column_unit, c.n, c.pitches()[1]):
+    for share_m in share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0]):
+        for share_n in share_units(c, not c.transpose_b, c.column_unit, c.n, c.pitches()[1]):
             found = _search(c, chip, options, share_m, share_n, np.inf if best is None else best[0])
             if found is not None:
                 best = found
@@ -241,8 +241,8 @@ def _split_k(
         part, fewer = _part_of(c, k_cores), replace(chip, cube_cores=chip.cube_cores // k_cores)
         # One after another the cores add their tile; all wait for each.
         turns = (k_cores - 1) * (rates.barrier + c.m * c.n * c.batch * SIZES[c.out] / rates.write)
-        for share_m in _share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0]):
-            for share_n in _share_units(c, not c.transpose_b, c.column_unit, c.n, c.pitches()[1]):
+        for share_m in share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0]):
+            for share_n in share_units(c, not c.transpose_b, c.column_unit, c.n, c.pitches()[1]):
                 found = _search(part, fewer, options, share_m, share_n, known - turns, alone=True)
                 if found is None:
                     continue
@@ -254,7 +254,7 @@ def _split_k(
     return best
 
 
-def _share_units(
+def share_units(
     c: Contraction, contiguous: bool, unit: int, extent: int, pitch: int, base: int = 2**31
 ) -> list[int]:
     """What tiles may start at multiples of: fractals, and lines of memory where rows begin with one."""

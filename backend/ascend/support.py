@@ -35,7 +35,7 @@ _LOOPS = {
     "remainder": "the exact remainder takes a loop over the bits of the quotient",
     "fmod": "the exact remainder takes a loop over the bits of the quotient",
 }
-# What takes 64-bit integers that the scheduler knows to fit 32 bits: it asks for int32 then.
+# What takes 64-bit integers that are known to fit 32 bits: the scheduler asks for int32 then.
 _NARROW = {
     "int64": frozenset(("add", "mul", "eq", "ne", "lt", "le", "cast", "wrap_index")),
     "uint64": frozenset(("cast", "add", "random_bits")),

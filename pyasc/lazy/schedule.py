@@ -12,17 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ..backend.base import Backend
 from ..ops.primitives import (
-    CAST,
     EMPTY,
     FULL,
     GATHER,
     IOTA,
     LEAF,
-    RANDOM_BITS,
     REDUCE,
     SCALAR,
     UPDATE,
@@ -30,6 +26,7 @@ from ..ops.primitives import (
     Kind,
 )
 from .domain import Access, Domain, through_view
+from .narrow import Narrow
 from .reads import operand_accesses, sources
 from .simplify import Graph, Value
 
@@ -41,8 +38,6 @@ LOAD_COST = 2.0
 MAX_INLINE_DEPTH = 64
 # A second pass over a row reads it from the cache if the row fits there.
 ROW_BYTES = 256 * 1024
-INT32, INT64, UINT64 = (np.dtype(t) for t in (np.int32, np.int64, np.uint64))
-LARGEST = 1 << 31
 
 
 @dataclass(eq=False)
@@ -108,13 +103,10 @@ class Scheduler:
         self.depth: list[int] = []
         self.shifted_uses: dict[int, float] = {}
         self.support: dict[Any, Backend | None] = {}
-        self.narrow: set[int] = set()  # ids of the 64-bit values that are known to fit 32 bits
-        self.places: set[int] = set()  # of those, flat indices and their parts, and counters of random bits
+        self.narrow = Narrow(graph.values, backend.fallback is not None)
         self.waited_for = 0  # bit set of the steps that some step has among its ancestors
 
     def run(self) -> Schedule:
-        if self.backend.fallback is not None:
-            self._find_narrow()
         self._force()
         self._count_shifted_uses()
         for v in range(len(self.values)):
@@ -161,62 +153,6 @@ class Scheduler:
         if self.values[v].primitive not in (LEAF, SCALAR):
             self.stored.add(v)
 
-    def _dtypes(self, value: Value) -> tuple[Any, ...]:
-        """The dtypes that code for a value has to do with: 32 bits for those that are known to fit them."""
-        values = (value, *(self.values[o] for o in value.operands))
-        if id(value) in self.places:  # and so do the numbers that it is made of, and loads saturate
-            return tuple(INT32 if v.dtype in (INT64, UINT64) else v.dtype for v in values)
-        return tuple(INT32 if id(v) in self.narrow else v.dtype for v in values)
-
-    def _find_narrow(self) -> None:
-        """Positions and what is counted in 32 bits, as far as the structure tells."""
-        for value in self.values:
-            if value.dtype != INT64:
-                continue
-            first = self.values[value.operands[0]] if value.operands else value
-            if (
-                (value.primitive is IOTA and max(value.shape, default=0) < LARGEST)
-                or (value.primitive is CAST and first.dtype.kind in "iub" and first.dtype.itemsize <= 4)
-                or (value.primitive is REDUCE and value.attrs[0].startswith("arg") and first.size < LARGEST)
-                or (value.primitive is VIEW and id(first) in self.narrow)
-            ) and first.dtype != np.uint32:
-                self.narrow.add(id(value))
-        for value in self.values:
-            if value.primitive is GATHER and self.values[value.operands[0]].size < LARGEST:
-                self._find_places(value.operands[1])
-            elif value.primitive is RANDOM_BITS:
-                self._find_counter(value)
-
-    def _find_places(self, index: int) -> None:
-        """What the flat index of a gather is made of: positions, none negative, in its base together."""
-        chain: list[Value] = []
-        pending = [index]
-        while pending:
-            value = self.values[pending.pop()]
-            name = value.primitive.name
-            if value.primitive is SCALAR or value.primitive is FULL or id(value) in self.narrow:
-                continue
-            if name not in ("add", "mul", "wrap_index") and value.primitive is not VIEW:
-                return
-            if value.dtype != INT64:
-                return
-            chain.append(value)
-            if name != "wrap_index":
-                pending += value.operands
-        self.narrow.update(id(v) for v in chain)
-        self.places.update(id(v) for v in chain)
-
-    def _find_counter(self, bits: Value) -> None:
-        """What random bits count: positions, perhaps from a number on, of which the chip makes two words."""
-        chain = [self.values[bits.operands[0]]]
-        if chain[0].primitive.name == "add":
-            operands = [self.values[o] for o in chain[0].operands]
-            chain += [v for v in operands if v.primitive is not SCALAR]
-        last = chain[-1]
-        if len(chain) <= 2 and last.primitive is CAST and id(self.values[last.operands[0]]) in self.narrow:
-            self.narrow.update(id(v) for v in chain)
-            self.places.update(id(v) for v in (bits, *chain))
-
     def _on_host(self, value: Value) -> bool:
         """Whether no backend has code for a value."""
         return self._backend_of(value) is None
@@ -231,7 +167,7 @@ class Scheduler:
             return self.backend
         if fallback is None and kind is not Kind.ELEMENTWISE and kind is not Kind.REDUCE:
             return self.backend
-        dtypes = self._dtypes(value)
+        dtypes = self.narrow.dtypes(value)
         attrs = () if kind in (Kind.VIEW, Kind.UPDATE) else value.attrs
         key = (value.primitive.name, attrs, dtypes)
         if key not in self.support:
@@ -251,7 +187,7 @@ class Scheduler:
             return "runs on the host"
         attrs = () if value.primitive.kind in (Kind.VIEW, Kind.UPDATE) else value.attrs
         name = value.primitive.name
-        dtypes = self._dtypes(value)
+        dtypes = self.narrow.dtypes(value)
         lacking = next(d for d in dtypes if not self.backend.supports(name, d, attrs))
         return f"runs on the host: {self.backend.why(name, lacking, attrs)}"
 

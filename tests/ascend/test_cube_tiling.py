@@ -14,11 +14,11 @@ from pyasc.backend.ascend import chip
 from pyasc.backend.ascend.cube import Contraction, CubeOptions, CubeSizes, generate
 from pyasc.backend.ascend.cube_problem import SIZES
 from pyasc.backend.ascend.cube_tiling import (
-    _share_units,
+    BIAS_ROW,
     l1_bytes,
     rounds_of,
+    share_units,
     solve,
-    tile_fits,
 )
 from pyasc.backend.ascend.cube_time import Choice, CubeRates, buffers, predicted
 from pyasc.backend.sim import cost
@@ -33,12 +33,23 @@ SMALL = replace(
 )
 
 
+def tile_fits(c: Contraction, given: chip.Chip, options: CubeOptions, m: int, n: int, k: int) -> bool:
+    """Whether L0A, L0B and L0C, and the bias table, hold a step of a tile."""
+    _, l0, l0c = buffers(options)
+    return (
+        l0 * m * k * c.size <= given.capacity.l0a
+        and l0 * n * k * c.size <= given.capacity.l0b
+        and l0c * m * n * 4 <= given.capacity.l0c
+        and (not c.bias or n <= BIAS_ROW)
+    )
+
+
 def exhaustive(c: Contraction, options: CubeOptions) -> float:
     """The least predicted time of all tilings and shares, tried one after another without any bound."""
     rates = CubeRates.of(SMALL, c.dtype)
     best = math.inf
-    units_m = _share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0])
-    units_n = _share_units(c, not c.transpose_b, c.column_unit, c.n, c.pitches()[1])
+    units_m = share_units(c, c.transpose_a, c.row_unit, c.m, c.pitches()[0])
+    units_n = share_units(c, not c.transpose_b, c.column_unit, c.n, c.pitches()[1])
     for share_m, share_n in itertools.product(units_m, units_n):
         rows, columns = -(-c.m // share_m), -(-c.n // share_n)
         rounds = min(rounds_of(c, SMALL, options), columns)

@@ -3,22 +3,17 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cassert>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
-#include "sim/entry.hpp"
-#include "ascendc/types.hpp"
-#include "ascendc/tensor.hpp"
-#include "ascendc/sync.hpp"
-#include "ascendc/framework.hpp"
-#include "ascendc/system.hpp"
-#if __has_include("ascendc/vector.hpp")
-#include "ascendc/vector.hpp"
-#endif
-#if __has_include("ascendc/cube.hpp")
 #include "ascendc/cube.hpp"
-#endif
+#include "ascendc/framework.hpp"
+#include "ascendc/sync.hpp"
+#include "ascendc/system.hpp"
+#include "ascendc/tensor.hpp"
+#include "ascendc/types.hpp"
+#include "ascendc/vector.hpp"
+#include "sim/entry.hpp"
