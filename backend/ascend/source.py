@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir import Kernel, Stride, format_kernel
-from . import folding, library, primitives, transfers
+from . import library, primitives, transfers
 from .alloc import Placement
 from .buffers import Buffer, Buffers
 from .chip import Chip
@@ -106,12 +106,9 @@ class Source:
         self.host: list[tuple[str, str]] = []
         granule = 32 // min((BYTES[v.dtype] for v in self.copied), default=4)
         self.height_granule = max(16, granule)
-        self.pitch_granule = max(self._fold_granule(), granule)
+        self.pitch_granule = max(stages.pitch_granule, granule)
         self.events = Events(stages, tuning.copies, tuning.options.events)
         self.loops = Loops(self, self.events)
-
-    def _fold_granule(self) -> int:
-        return folding.PITCH[self.tuning.fold if self.plane.reduces_lanes else folding.STRIPS]
 
     # --- names -------------------------------------------------------------------------------------------
 

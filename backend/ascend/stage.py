@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Kernel
+from .folding import PITCH, STRIPS
 from .plane import Plane
 from .tile import Value, VectorInstr
 from .ways import Way
@@ -77,3 +78,9 @@ class Stages:
     whole: bool
     stages: list[Stage]
     values: int
+
+    @property
+    def pitch_granule(self) -> int:
+        """What rows are padded to, in lanes, for the way they are folded."""
+        folds = [i.attrs[1] for s in self.stages for i in s.instrs() if i.op == "Reduce"]
+        return PITCH[folds[0] if folds and self.plane.reduces_lanes else STRIPS]

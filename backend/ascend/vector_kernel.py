@@ -237,7 +237,7 @@ def _tuned(
         lanes,
         found.buffers,
         _bypass(kernel, binding, ways, chip.capacity.l2) if options.cache_hint and once else (),
-        _grain(problem),
+        _grain(problem, chip),
         ways,
         options,
     )
@@ -287,17 +287,11 @@ def _problem_of(stages: Stages, buffers: Buffers, binding: Binding, options: Opt
         _space(temporaries),
         (Form.ROW if plane.reduces_lanes else Form.COLUMN) if kernel.reduced else None,
         whole_lanes=stages.whole and plane.reduces_lanes,
-        lane_granule=max(_pitch_granule(stages), 128 if rows == 1 else 16, 32 // narrowest),
+        lane_granule=max(stages.pitch_granule, 128 if rows == 1 else 16, 32 // narrowest),
         row_granule=128,
         buffering=(1, 2) if options.double_buffer else (1,),
         select=_uses_select(buffers),
     )
-
-
-def _pitch_granule(stages: Stages) -> int:
-    """What rows are padded to for the way their lanes are folded."""
-    folds = [i.attrs[1] for s in stages.stages for i in s.instrs() if i.op == "Reduce"]
-    return folding.PITCH[folds[0] if folds and stages.plane.reduces_lanes else folding.STRIPS]
 
 
 def _over(instr: VectorInstr, rows: int, lanes: int) -> Over:
@@ -317,9 +311,9 @@ def _space(temporaries: Size) -> Space:
     return Space(temporaries.point, temporaries.row, temporaries.lane, temporaries.fixed + 1024)
 
 
-def _grain(problem: VectorProblem) -> int:
+def _grain(problem: VectorProblem, chip: Chip) -> int:
     """With c cores a launch takes a·c + w/c: the best c is the root of w/a, points over this."""
-    rates = Rates()
+    rates = Rates.of(chip)
     points = problem.rows * problem.lanes * problem.outer * problem.inner
     moved = sum(s.bytes for s in problem.streams if s.form is Form.FULL) or 4
     work = sum(w.count * w.cycles * w.bytes for w in problem.work if w.over is Over.POINTS) / REPEAT
