@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .library import register
+from .device_functions import register
 
 # Rows folded together, and the bytes they need: a repeat for each, then the columns of what is left.
 STRIP = 32

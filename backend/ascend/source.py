@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir import Kernel, Stride, format_kernel
-from . import library, primitives, transfers
+from . import device_functions, primitives, transfers
 from .alloc import Placement
 from .buffers import Buffer, Buffers
 from .chip import Chip
@@ -28,7 +28,7 @@ Dtype = np.dtype[Any]
 # The bit of the control register without which float16 and bfloat16 saturate instead of overflowing.
 IEEE_MODE = 48
 
-library.register(
+device_functions.register(
     "ReportFault",
     """
 // The first point of a tile whose bit is set: its index and the fault's code for the host.
@@ -191,7 +191,7 @@ class Source:
         lines.append("struct Tiling {")
         lines += [f"    {f.ctype} {f.name};" for f in self.ordered_fields()]
         lines += ["};", ""]
-        functions = library.functions(self.used)
+        functions = device_functions.functions(self.used)
         lines += [functions, ""] if functions else []
         parameters = ", ".join([f"GM_ADDR {p.name}" for p in self.parameters()] + ["Tiling t"])
         lines.append(f'extern "C" __global__ __aicore__ void {self.function_name()}({parameters})')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .library import register
+from .device_functions import register
 
 register(
     "CopyElementsIn",

@@ -47,33 +47,6 @@ __aicore__ inline void CopyIn(const LocalTensor<T>& dst, const GlobalTensor<T>& 
 """,
 )
 _part(
-    "CopyRowsIn",
-    """
-// rows x lanes elements from GM, rows `stride` elements apart there and `pitch` apart in UB.
-template <typename T>
-__aicore__ inline void CopyRowsIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t rows,
-                                  uint32_t lanes, uint32_t pitch, int64_t stride)
-{
-    if (stride == lanes && pitch == lanes) {
-        CopyIn(dst, src, rows * lanes);
-        return;
-    }
-    const uint32_t bytes = lanes * sizeof(T);
-    const uint32_t ubGap = (pitch * sizeof(T) - Align(bytes, 32)) / 32;
-    const int64_t gap = (stride - static_cast<int64_t>(lanes)) * static_cast<int64_t>(sizeof(T));
-    const bool together = gap >= 0 && gap < 0xffffffffLL;
-    const uint32_t step = together ? 4095 : 1;
-    const DataCopyPadExtParams<T> pad{false, 0, 0, static_cast<T>(0)};
-    for (uint32_t row = 0; row < rows; row += step) {
-        const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, rows - row)), bytes,
-                                     together ? static_cast<uint32_t>(gap) : 0u, ubGap, 0u};
-        DataCopyPad(dst[row * pitch], src[static_cast<int64_t>(row) * stride], copy, pad);
-    }
-}
-""",
-    ("Align", "Least", "CopyIn"),
-)
-_part(
     "CopyOut",
     """
 // `count` elements side by side to GM.
@@ -86,31 +59,57 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& dst, const LocalTensor<T>&
 }
 """,
 )
-_part(
-    "CopyRowsOut",
-    """
-// The way back of CopyRowsIn.
+
+
+def _row_copy(way: str, comment: str, types: tuple[str, str], pad: str, call: str) -> None:
+    """The copy of rows between GM and UB, one way."""
+    head = f"__aicore__ inline void CopyRows{way}("
+    together = "together ? static_cast<uint32_t>(gap) : 0u"
+    indent = "\n" + " " * 37
+    bytes_and_gaps = {
+        "In": f", bytes,{indent}{together}, ubGap, 0u",
+        "Out": f", bytes, ubGap,{indent}{together}, 0u",
+    }[way]
+    _part(
+        f"CopyRows{way}",
+        f"""
+// {comment}
 template <typename T>
-__aicore__ inline void CopyRowsOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t rows,
-                                   uint32_t lanes, uint32_t pitch, int64_t stride)
-{
-    if (stride == lanes && pitch == lanes) {
-        CopyOut(dst, src, rows * lanes);
+{head}const {types[0]}<T>& dst, const {types[1]}<T>& src, uint32_t rows,
+{" " * len(head)}uint32_t lanes, uint32_t pitch, int64_t stride)
+{{
+    if (stride == lanes && pitch == lanes) {{
+        Copy{way}(dst, src, rows * lanes);
         return;
-    }
+    }}
     const uint32_t bytes = lanes * sizeof(T);
     const uint32_t ubGap = (pitch * sizeof(T) - Align(bytes, 32)) / 32;
     const int64_t gap = (stride - static_cast<int64_t>(lanes)) * static_cast<int64_t>(sizeof(T));
     const bool together = gap >= 0 && gap < 0xffffffffLL;
     const uint32_t step = together ? 4095 : 1;
-    for (uint32_t row = 0; row < rows; row += step) {
-        const DataCopyExtParams copy{static_cast<uint16_t>(Least(step, rows - row)), bytes, ubGap,
-                                     together ? static_cast<uint32_t>(gap) : 0u, 0u};
-        DataCopyPad(dst[static_cast<int64_t>(row) * stride], src[row * pitch], copy);
-    }
-}
+{pad}    for (uint32_t row = 0; row < rows; row += step) {{
+        const DataCopyExtParams copy{{static_cast<uint16_t>(Least(step, rows - row)){bytes_and_gaps}}};
+        {call}
+    }}
+}}
 """,
-    ("Align", "Least", "CopyOut"),
+        ("Align", "Least", f"Copy{way}"),
+    )
+
+
+_row_copy(
+    "In",
+    "rows x lanes elements from GM, rows `stride` elements apart there and `pitch` apart in UB.",
+    ("LocalTensor", "GlobalTensor"),
+    "    const DataCopyPadExtParams<T> pad{false, 0, 0, static_cast<T>(0)};\n",
+    "DataCopyPad(dst[row * pitch], src[static_cast<int64_t>(row) * stride], copy, pad);",
+)
+_row_copy(
+    "Out",
+    "The way back of CopyRowsIn.",
+    ("GlobalTensor", "LocalTensor"),
+    "",
+    "DataCopyPad(dst[static_cast<int64_t>(row) * stride], src[row * pitch], copy);",
 )
 _part(
     "Clear",
