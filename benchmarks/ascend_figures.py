@@ -12,11 +12,14 @@ from typing import Any
 import pyasc
 from pyasc.backend.ascend import chip as chips
 from pyasc.backend.ascend.backend import Ascend
+from pyasc.backend.ascend.cube import Contraction, CubeOptions, CubeSizes
+from pyasc.backend.ascend.cube import generate as generate_product
 from pyasc.backend.ascend.generated import Generated
 from pyasc.backend.ascend.vector_kernel import ALL, Options, tune
 from pyasc.backend.sim.backend import compiled, cost
 from pyasc.backend.sim.cost import Cost
-from pyasc.backend.sim.simulator import Simulator
+from pyasc.backend.sim.cost import replay as replay_log
+from pyasc.backend.sim.simulator import Extent, Simulator
 from pyasc.explain import KernelInfo
 
 CHIP = chips.load("910B1")
@@ -151,6 +154,37 @@ def product_rows() -> list[tuple[str, ...]]:
                 f"{cube / took:.0%}", f"{busy:.0%}", f"{rate:.0f}", longest.bound,
             )
         )  # fmt: skip
+    return rows
+
+
+def product_cost(product: Contraction, options: CubeOptions) -> Cost:
+    """What a product costs as generated with some options; all operands come from HBM."""
+    made = generate_product(product, CHIP, options)
+    module = Simulator(CHIP, None).compile(made.source, made.name)
+    m, n, k = product.m, product.n, product.k
+    blocks, tiling, _ = made.bind(CubeSizes(m, n, k, 1))
+    buffers = [Extent(2 * elements) for elements in (m * k, k * n, m * n)]
+    log = module.run(blocks, [*buffers, tiling], cores="cube", check=False, cost=True, move=False)
+    assert log is not None
+    return replay_log(log, CHIP)
+
+
+def product_option_rows() -> list[tuple[str, ...]]:
+    """float16 products with all optimisations, and with none of them."""
+    rows = []
+    for m, k, n in ((2048,) * 3, (4096,) * 3, (8192,) * 3, (4000, 2049, 3001)):
+        for transposed in (False, True):
+            product = Contraction(m, n, k, out="float16", transpose_b=transposed)
+            full = product_cost(product, CubeOptions())
+            none = product_cost(product, CubeOptions.none())
+            rows.append(
+                (
+                    f"{m} × {k} · " + (f"({n} × {k})ᵀ" if transposed else f"{k} × {n}"),
+                    f"{full.time_us:.0f}", f"{full.bound_us:.0f}", f"{full.efficiency:.0%}",
+                    f"{full.utilisation['M']:.1%}", f"{full.utilisation['MTE2']:.0%}",
+                    f"× {none.time_us / full.time_us:.2f}",
+                )
+            )  # fmt: skip
     return rows
 
 
