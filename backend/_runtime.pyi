@@ -111,7 +111,11 @@ class Program:
         It writes its output buffer in place.
         """
     def run(
-        self, leaves: list[Buffer], scalars: bytes, receivers: Sequence[Settles] | None = None
+        self,
+        leaves: list[Buffer],
+        scalars: bytes,
+        receivers: Sequence[Settles] | None = None,
+        log: list[tuple[str, int, int, int]] | None = None,
     ) -> list[Buffer]:
         """Buffers of the outputs, in order.
 
@@ -119,6 +123,10 @@ class Program:
         but not once a donated input may have been written. `receivers` are settled with the outputs, in
         order, before control returns to the interpreter, so that no signal comes between. A fault that a
         kernel reports raises what the fault handler returns for (label, fault code, value).
+
+        To `log`, where there is one, is appended for each step but `free`, in order: its kind
+        (``"allocate"``, ``"launch"``, ``"copy"``, ``"call"``), the bytes that it allocates or copies, and
+        when it began and ended (nanoseconds of `time.perf_counter_ns`); also for those before an error.
         """
 
 class Code:

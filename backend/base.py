@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .ir import Binding, Kernel
+from .structured import StructuredBinding, StructuredKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +106,54 @@ class Store(Protocol):
 class Executable(Protocol):
     """A compiled kernel."""
 
-    kernel: Kernel
+    @property
+    def kernel(self) -> Kernel | StructuredKernel: ...
 
-    def fits(self, binding: Binding) -> bool:
+    def fits(self, binding: Any) -> bool:
         """Whether what the code was tuned for, such as a constant stride, holds for these arguments."""
 
-    def bind(self, binding: Binding) -> Launch | Call:
+    def bind(self, binding: Any) -> Launch | Call:
         """The launch for these sizes."""
 
     def source(self, form: str) -> str:
         """The generated code: ``"llvm"`` or ``"asm"`` on the CPU, ``"ascendc"`` on an NPU."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the launches, in their order, that a structured kernel is run by.
+
+    Attributes
+    ----------
+    kernel : Kernel or StructuredKernel, or what `call` says
+    binding : Binding or StructuredBinding
+    operands : tuple of int
+        For each operand, or array, of the kernel: the array of the structured kernel that is its buffer. An
+        array that is read and written may be two operands of a kernel in point form.
+    scalars : tuple of (bool, int)
+        For each scalar slot of the kernel: (False, the slot of the structured kernel it has its bits from) or
+        (True, an int64 that the part holds).
+    backend : Backend
+        What it is compiled for.
+    reason : str
+        What a user should know of how it runs: that it runs on the host and why, or as scalar code; "" where
+        there is nothing to say.
+    sites : tuple of int
+        For a kernel in point form that reports faults: the site that each of its faults belongs to.
+    call : callable or None
+        ``call()`` gives what runs it, where that is not compiled from KernelIR: a product of matrices on a
+        cube unit, or Ascend C of an operator's own. `kernel` is that Ascend C then (an object with
+        ``source``).
+    """
+
+    kernel: Any
+    binding: Any
+    operands: tuple[int, ...]
+    scalars: tuple[tuple[bool, int], ...]
+    backend: Backend
+    reason: str = ""
+    sites: tuple[int, ...] = ()
+    call: Callable[[], Call] | None = None
 
 
 class Backend(Protocol):
@@ -140,7 +179,16 @@ class Backend(Protocol):
     def refusal(self, kernel: Kernel, binding: Binding) -> str:
         """Why a kernel cannot be compiled at all though each of its instructions could; "" where it can."""
 
-    def tune(self, kernel: Kernel, binding: Binding, fast_math: bool) -> Hashable:
+    def parts(self, kernel: StructuredKernel, binding: StructuredBinding) -> tuple[Part, ...]:
+        """The launches by which a kernel written by hand is run at these sizes.
+
+        Raises
+        ------
+        LaunchError
+            Where no backend can run it.
+        """
+
+    def tune(self, kernel: Any, binding: Any, fast_math: bool) -> Hashable:
         """The choices made for a bucket's representative sizes; part of the kernel's key.
 
         With `fast_math` a multiplication and an addition may round once, together.
@@ -149,8 +197,8 @@ class Backend(Protocol):
     def fingerprint(self) -> str:
         """Target, features and generator version: what makes code for another machine another key."""
 
-    def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Executable, bytes]:
+    def compile(self, kernel: Any, tuning: Hashable) -> tuple[Executable, bytes]:
         """Compile; also the bytes from which `load` restores the executable in another process."""
 
-    def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Executable:
+    def load(self, kernel: Any, tuning: Hashable, code: bytes) -> Executable:
         """Restore what `compile` produced. Raises ValueError where the bytes do not fit."""

@@ -83,14 +83,15 @@ class Instr:
     store    (value,)                   (access,)
     scalar   ()                         (slot,)
     const    ()                         (value,) part of the key; of the operation, never the user's
-    index    ()                         (axis,) int64 position along an axis of the domain
+    index    ()                         (axis,) int64 or, where it fits, int32 position along an axis
     gather   (flat index,)              (access,) element `flat index` past the access's offset
     reduce   (value,)                   (how,) over all reduced axes; see ops.primitives.REDUCTIONS
     shift    (value,)                   the distance along each axis, none negative: the value at that other
     point
     other    values                     the primitive's attrs; op is the primitive's name. wrap_index has
     the number
-                                        that tells its faults from others: the fault's code is 1 + that
+                                        that tells its faults from others: the fault's code is 1 + that;
+                                        and True after it where a negative index is a fault as well
     ======== ========================== =================================================
     """
 

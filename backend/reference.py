@@ -90,7 +90,7 @@ class Reference:
             case "index":
                 axis = instr.attrs[0]
                 along = [-1 if k == axis else 1 for k in range(kernel.rank)]
-                return np.arange(moved[axis], moved[axis] + extents[axis], dtype=np.int64).reshape(along)
+                return np.arange(moved[axis], moved[axis] + extents[axis], dtype=instr.dtype).reshape(along)
             case "gather":
                 access = instr.attrs[0]
                 flat = self.buffers[kernel.accesses[access].operand]

@@ -7,6 +7,7 @@ _graph.set_shape_error(errors.ShapeError)
 # Each family enters its operations when it is imported; nothing else lists them.
 from . import (  # noqa: E402, F401
     accumulation,
+    activation,
     creation,
     einsum,
     gathering,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import linecache
 import sys
 from types import CodeType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -102,6 +102,10 @@ class FolderError(PyascError, OSError):
     """A folder, or a file in it, that cannot be written."""
 
 
+class ForeignError(PyascError, OSError):
+    """A C library, or its source, that cannot be read, compiled or loaded."""
+
+
 class BackendError(PyascError, RuntimeError):
     """A backend could not compile or run a kernel."""
 
@@ -112,6 +116,52 @@ class SimulationError(BackendError):
 
 class LinearAlgebraError(PyascError, np.linalg.LinAlgError):
     """A matrix for which the result does not exist, such as the inverse of a singular one."""
+
+
+class Span(NamedTuple):
+    """A part of a line of a user's kernel: from one column to another, counted from 0."""
+
+    filename: str
+    number: int
+    text: str
+    start: int
+    end: int
+
+    @property
+    def line(self) -> tuple[str, int, str]:
+        return self.filename, self.number, self.text.strip()
+
+
+class KernelError(PyascError, SyntaxError):
+    """Something in a kernel's source that kernels cannot do, shown with a caret under it."""
+
+    def __init__(
+        self, message: str, span: Span | None = None, line: tuple[str, int, str] | None = None
+    ) -> None:
+        super().__init__(message, span.line if span else line)
+        self.span = span
+        self.msg = message
+        if span is not None:
+            # What Python shows of a SyntaxError: the line and a caret. Columns count from 1.
+            self.filename, self.lineno = span.filename, span.number
+            self.end_lineno = span.number
+            self.text = span.text or None
+            self.offset, self.end_offset = span.start + 1, max(span.end, span.start + 1) + 1
+
+    def of(self, operation: str) -> Self:
+        return type(self)(f"[{operation}] {self.message.partition('] ')[2]}", self.span, self.line)
+
+    def __str__(self) -> str:
+        if self.span is None or not self.span.text:
+            return str(self.args[0])
+        text = self.span.text.rstrip()
+        shown = text.lstrip()
+        start = max(self.span.start - (len(text) - len(shown)), 0)
+        width = max(min(self.span.end - self.span.start, len(shown) - start), 1)
+        return (
+            f"{self.message}\n  at {self.span.filename}:{self.span.number}\n"
+            f"    {shown}\n    {' ' * start}{'^' * width}"
+        )
 
 
 class TracingError(PyascError, RuntimeError):

@@ -138,8 +138,9 @@ def random_bits(
 
 def wrap_index(index: Array, size: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
     index = np.broadcast_to(index, shape)
-    if np.any((index < -size) | (index >= size)):
-        bad = index[(index < -size) | (index >= size)][0]
+    outside = (index < (0 if len(attrs) > 1 and attrs[1] else -size)) | (index >= size)
+    if np.any(outside):
+        bad = index[outside][0]
         raise IndexError(f"index {bad} is out of bounds for an axis of size {int(np.max(size))}")
     return np.where(index < 0, index + size, index)
 

@@ -221,5 +221,10 @@ REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin")
 HOST_CALL = _define("host_call", Kind.HOST, -1, m.host_call)
 # attrs = (how, axis): how is add, mul, max or min; accumulates along one axis.
 SCAN = _define("scan", Kind.HOST, 1, m.scan, _first)
+# A kernel written by hand; what it is, pyasc/lazy/handwritten.py knows. Operands: the arrays' owners, then
+# the scalars. The result is the first owner it writes, as it is afterwards; KERNEL_OUTPUT, with
+# attrs = (number,), gives the others.
+KERNEL = _define("kernel", Kind.HOST, -1, m.no_meaning)
+KERNEL_OUTPUT = _define("kernel_output", Kind.HOST, 1, m.no_meaning)
 # numpy.matmul of operands at least 2-D.
 MATMUL = _define("matmul", Kind.HOST, 2, m.matmul, _first)

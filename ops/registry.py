@@ -27,8 +27,8 @@ follow
 * the generated tests: each `Case` is called with random arrays and compared with ``reference`` (the first
   function of ``numpy`` unless given) over `dtypes`, within `ulp` units in the last place (0: bit for bit);
 * ``public=False`` keeps a function out of the namespace ``pyasc`` (a method alone); ``namespace="random"``
-  puts it into ``pyasc.random``;
-* ``gradient`` is the place of the rule of reverse-mode differentiation; no operation has one yet.
+  puts it into ``pyasc.random``; what users register (`pyasc.register_operator`) is in ``"operators"``;
+* ``gradient`` is the place of the rule of reverse-mode differentiation; only users' operators have one.
 
 The arguments in front of a call are the operands: shapes in a `Case` become random arrays of the dtype under
 test with values in `domain`; a NumPy array in a `Case` is handed over as it is (an index array, say).
@@ -159,6 +159,11 @@ def declare(operation: Operation) -> Operation:
     if operation.primitive is not None:
         _PRIMITIVE.setdefault(operation.primitive, operation)
     return operation
+
+
+def withdraw(operation: Operation) -> None:
+    """Take an operation that a user registered out of the table again."""
+    del _OPERATIONS[operation.namespace, operation.name]
 
 
 def operation(

@@ -443,3 +443,35 @@ def _degrees(x: Any) -> Any:
 @lowered("radians", FLOAT, (np.radians, np.deg2rad), "Degrees in radians.", aliases=("deg2rad",), ulp=2)
 def _radians(x: Any) -> Any:
     return binary(p.MUL, x, math.pi / 180)
+
+
+# --- activations of neural networks -------------------------------------------------------------------------
+def _relu_reference(x: Any) -> Any:
+    return np.maximum(x, np.zeros_like(x))
+
+
+@lowered("relu", ANY, (), "x where it is positive, else 0; NaN stays NaN.", reference=_relu_reference)
+def _relu(x: Any) -> Any:
+    return binary(p.MAX, x, False if x.dtype == BOOL else 0)
+
+
+def _sigmoid_reference(x: Any) -> Any:
+    from scipy import special
+
+    return special.expit(x)
+
+
+@lowered("sigmoid", FLOAT, (), "1 / (1 + exp(-x)).", reference=_sigmoid_reference, ulp=8)
+def _sigmoid(x: Any) -> Any:
+    if is_narrow(x.dtype):
+        return cast(_sigmoid(cast(x, dtypes.float32)), x.dtype)
+    # exp of a negative number never overflows.
+    small = unary(p.EXP, unary(p.NEG, unary(p.ABS, x, x.dtype), x.dtype), x.dtype)
+    return binary(p.DIV, select(binary(p.LT, x, 0, BOOL), small, 1.0), binary(p.ADD, small, 1.0))
+
+
+@lowered("silu", FLOAT, (), "x times its sigmoid.", reference=lambda x: x * _sigmoid_reference(x), ulp=8)
+def _silu(x: Any) -> Any:
+    if is_narrow(x.dtype):
+        return cast(_silu(cast(x, dtypes.float32)), x.dtype)
+    return binary(p.MUL, x, _sigmoid(x))

@@ -4,6 +4,7 @@ needed."""
 from __future__ import annotations
 
 import builtins
+import importlib
 import os
 import sys
 from contextlib import AbstractContextManager
@@ -54,6 +55,37 @@ globals().update(registry.public())
 globals().update(dtypes.DTYPES, bool_=dtypes.bool_)
 
 
+# What is imported when it is first asked for, so that array scripts need not wait for it.
+_LATER = {
+    name: module
+    for module, names in {
+        ".dsl.kernel": ("kernel",),
+        ".dsl.language": (
+            *("atomic_add", "atomic_max", "atomic_min", "barrier", "get_global_id", "get_global_size"),
+            *("get_group_id", "get_local_id", "get_local_size", "register", "shared"),
+        ),
+        ".dsl.tiles": ("alloc", "auto_tiling", "cast", "dma_copy", "elementwise", "reduce"),
+        ".dsl.foreign": ("FFI",),
+        ".dsl.operators.ascend_source": ("AscendC",),
+        ".dsl.operators": ("operators", "register_operator", "unregister_operator"),
+        ".nn": ("Module", "Parameter"),
+        ".profiler": ("Profiler",),
+    }.items()
+    for name in names
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in ("nn", "profiler"):
+            return importlib.import_module(f".{name}", __name__)
+        module = _LATER.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(importlib.import_module(module, __name__), name)
+        return found
+
+
 def eager() -> AbstractContextManager[Config]:
     """Evaluate after each operation within a ``with`` statement, for debugging."""
     return config.override(eager=True)
@@ -100,6 +132,7 @@ config.observe("eager", "max_pending_nodes", "max_pending_bytes", function=_set_
 config.observe("memory_limit", function=lambda: _runtime.set_memory_limit(config.memory_limit))
 
 __all__ = [
+    *_LATER,
     "Tensor",
     "backend",
     "cache_stats",
@@ -122,6 +155,7 @@ __all__ = [
     "memory_stats",
     "nan",
     "newaxis",
+    "nn",
     "pi",
     "promote_types",
     "random",
@@ -135,4 +169,4 @@ __all__ += [name for name in (*registry.public(), *dtypes.DTYPES, "bool_") if no
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *registry.public()})
+    return sorted({*__all__, *registry.public(), *registry.public("operators")})

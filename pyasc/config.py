@@ -46,6 +46,7 @@ class Config:
     backend = _setting("cpu", "where operations run: 'cpu', 'sim', or 'sim:' and a chip")
     fast_math = _setting(False, "let a multiplication and an addition round once, together")
     eager = _setting(False, "evaluate after each operation, for debugging")
+    debug = _setting(False, "run kernels written by hand thread by thread in Python, each access checked")
     interpret = _setting(False, "run every primitive by its NumPy meaning instead of compiling")
     max_pending_nodes = _setting(1024, "evaluate when more operations than this are pending", least=1)
     max_pending_bytes = _setting(4096 * _MIB, "evaluate when pending results are larger than this", least=1)

@@ -6,22 +6,26 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .backend.base import Backend, LaunchError
 from .backend.ir import Binding, Kernel, format_kernel
+from .backend.structured import Let, StructuredKernel, walk
+from .backend.structured.format import format_structured
 from .lazy import evaluate
 from .lazy.backends import generator
 from .lazy.cache import kernels as kernel_cache
+from .lazy.events import moved
 from .lazy.format import format_tape
+from .lazy.handwritten import Handwritten, linearise
 from .lazy.lower import LoweredKernel
 from .lazy.pipeline import compile_tape
 from .lazy.schedule import Schedule, Step
 from .lazy.simplify import Graph, Value
-from .ops import _graph
 from .ops._graph import Node, Tape, TensorBase
 from .ops.errors import ArgumentError, BackendError, DtypeError, NotSupported
-from .ops.primitives import MATMUL, SCALAR, VIEW
+from .ops.primitives import MATMUL, PRIMITIVES, SCALAR, VIEW
 from .ops.storage import contiguous_strides
 
 if TYPE_CHECKING:
@@ -142,7 +146,7 @@ class KernelInfo:
         On the CPU that of the same kernel for an Ascend 910B1.
         """
         work, generated = self._work("tiling"), self._generated("tiling")
-        if work.lowered is None:
+        if work.lowered is None or not isinstance(work.lowered.kernel, Kernel):
             return generated.tiling
         kernel = named(work.lowered.kernel, work.names)
         return _ascend(work.backend).tiling(kernel, work.lowered.binding)
@@ -179,6 +183,8 @@ class KernelInfo:
             assert work.product is not None
             return work.product
         ascend = _ascend(work.backend)
+        if isinstance(work.lowered.kernel, StructuredKernel):
+            return _structured(ascend, work.lowered, asked)
         kernel, binding = named(work.lowered.kernel, work.names), work.lowered.binding
         # What was cut for the chip has nothing that it lacks; indices are known to fit 32 bits there.
         refusal = ascend.lacking(kernel) if ascend is not work.backend else ""
@@ -229,17 +235,18 @@ class Explanation:
         self.trace: tuple[str, ...] = ()
         self.kernels: list[KernelInfo] = []
         if pending:
-            tape = _graph.linearise(pending, keep_held)
+            tape = linearise(pending, keep_held)
             self.trace = tuple(format_tape(tape).splitlines())
             target = evaluate.backend(backend)
-            cut, kernels = compile_tape(tape, target)
+            cut, kernels = compile_tape(tape, target, once=True)
             shown = Names(tape, cut.graph, names or {})
-            self.kernels = [
-                _describe_host(cut, step, target, shown)
-                if kernel is None
-                else _describe(cut, step, kernel, shown)
-                for step, kernel in zip(cut.steps, kernels, strict=True)
-            ]
+            for step, kernel in zip(cut.steps, kernels, strict=True):
+                if kernel is None:
+                    self.kernels.append(_describe_host(cut, step, target, shown))
+                elif isinstance(kernel, Handwritten):
+                    self.kernels += _describe_call(cut, step, kernel)
+                else:
+                    self.kernels.append(_describe(cut, step, kernel, shown.of(kernel)))
         self.bytes_moved = sum(k.bytes_read + k.bytes_written for k in self.kernels)
 
     def __str__(self) -> str:
@@ -290,24 +297,13 @@ def explain(*tensors: TensorBase, backend: str = "") -> Explanation:
     return Explanation([evaluate.owner(t).node for t in tensors], backend=backend, names=names)
 
 
-def _describe(cut: Schedule, step: Step, lowered: LoweredKernel, names: Names) -> KernelInfo:
+def _describe(cut: Schedule, step: Step, lowered: LoweredKernel, known: tuple[str, ...]) -> KernelInfo:
     binding = lowered.binding
-    known = names.of(lowered)
     kernel = named(lowered.kernel, known)
-    moved = [0] * len(kernel.operands)
-    for n, access in enumerate(kernel.accesses):
-        points = 1
-        for extent, stride in zip(binding.extents, binding.strides[n], strict=True):
-            points *= extent if stride else 1
-        operand = kernel.operands[access.operand]
-        whole = cut.graph.values[lowered.operands[access.operand]].size
-        touched = (
-            whole if any(i.op == "gather" and i.attrs[0] == n for i in kernel.body) else min(points, whole)
-        )
-        moved[access.operand] = max(moved[access.operand], touched * operand.dtype.itemsize)
+    nbytes = moved(kernel, binding, [cut.graph.values[v].size for v in lowered.operands])
     arrays = [
         Array(o.name, cut.graph.values[v].shape, o.dtype.name, m)
-        for o, v, m in zip(kernel.operands, lowered.operands, moved, strict=True)
+        for o, v, m in zip(kernel.operands, lowered.operands, nbytes, strict=True)
     ]
     outputs = [o.output for o in kernel.operands]
     bucket = kernel_cache.bucket(lowered.backend, kernel, binding)
@@ -339,6 +335,68 @@ def _describe(cut: Schedule, step: Step, lowered: LoweredKernel, names: Names) -
             ),
         ),
     )
+
+
+def _describe_call(cut: Schedule, step: Step, made: Handwritten) -> list[KernelInfo]:
+    """The launches that a call of a kernel written by hand takes."""
+    found = []
+    for part in made.parts:
+        arrays = [made.kernel.arrays[a] for a in part.operands]
+        places = [made.arguments.places[a] for a in part.operands]
+        names = tuple(a.name for a in arrays)
+        lowered = LoweredKernel(
+            part.kernel,
+            part.binding,
+            tuple(made.owners[p.operand] for p in places),
+            (),
+            made.position,
+            part.backend,
+            (),
+            part.reason,
+        )
+        if isinstance(part.kernel, Kernel):
+            outputs = [o.output for o in part.kernel.operands]
+            distinct = tuple(
+                f"{name}_before" if not output and name in names[n + 1 :] else name
+                for n, (name, output) in enumerate(zip(names, outputs, strict=True))
+            )
+            found.append(replace(_describe(cut, step, lowered, distinct), name=made.kernel.name))
+            continue
+        sizes = [prod(p.shape) * a.dtype.itemsize for a, p in zip(arrays, places, strict=True)]
+        shown = [
+            Array(a.name, p.shape, a.dtype.name, size)
+            for a, p, size in zip(arrays, places, sizes, strict=True)
+        ]
+        whole = tuple(
+            cut.graph.values[v].size * a.dtype.itemsize for v, a in zip(lowered.operands, arrays, strict=True)
+        )
+        product = None if part.call is None else part.kernel
+        bucket = None if product else kernel_cache.bucket(part.backend, part.kernel, part.binding)
+        found.append(
+            KernelInfo(
+                made.kernel.name,
+                "kernel",
+                part.backend.name,
+                _primitives(made.kernel),
+                tuple(a for a, array in zip(shown, arrays, strict=True) if array.reads or not array.writes),
+                tuple(a for a, array in zip(shown, arrays, strict=True) if array.writes),
+                "; ".join(filter(None, (part.reason, made.kernel.note))) or step.reason,
+                sum(n for n, a in zip(sizes, arrays, strict=True) if a.reads or not a.writes),
+                sum(n for n, a in zip(sizes, arrays, strict=True) if a.writes),
+                made.binding.grid,
+                bucket or made.binding.grid,
+                bucket is not None,
+                format_structured(made.kernel, made.binding),
+                Work(part.backend, None if product else lowered, names, whole, product),
+            )
+        )
+    return found
+
+
+def _primitives(kernel: StructuredKernel) -> tuple[str, ...]:
+    """What a kernel computes, each thing once."""
+    found = dict.fromkeys(s.op for s in walk(kernel.body) if isinstance(s, Let) and s.op in PRIMITIVES)
+    return tuple(found) or ("copy",)
 
 
 def _describe_host(cut: Schedule, step: Step, backend: Backend, names: Names) -> KernelInfo:
@@ -387,6 +445,34 @@ def _product(graph: Graph, value: Value, backend: Backend, names: tuple[str, ...
         operands.append((operand.shape, strides))
     a, b, c = names
     return _ascend(backend).product(operands, value.shape, value.dtype, (a, b, c))
+
+
+def _structured(ascend: Ascend, lowered: LoweredKernel, asked: str) -> Generated:
+    """A kernel written by hand in Ascend C."""
+    kernel: Any = lowered.kernel
+    binding: Any = lowered.binding
+    if lowered.backend is ascend:
+        return ascend.generate(kernel, binding)
+    try:
+        parts = ascend.parts(kernel, binding)
+        why = next((p.reason for p in parts if p.backend is not ascend), "")
+    except LaunchError as error:
+        parts, why = (), error.message
+    if why or len(parts) != 1:
+        why = why or f"it takes {len(parts)} launches; explain(…, backend='sim') has each of them"
+        raise NotSupported(
+            f"[{asked}] expected a kernel that is one launch on {ascend.chip.name}, "
+            f"given one that is not: {why}"
+        )
+    (part,) = parts
+    if part.call is not None:
+        made: Generated = part.kernel
+        return made
+    if isinstance(part.kernel, Kernel):
+        return ascend.generate(
+            named(part.kernel, (kernel.arrays[a].name for a in part.operands)), part.binding
+        )
+    return ascend.generate(part.kernel, part.binding)
 
 
 def _ascend(backend: Backend) -> Ascend:

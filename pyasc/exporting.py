@@ -8,20 +8,22 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from .backend import _runtime
-from .backend.ir import Binding, binding_with_axis
+from .backend.ir import Binding, Kernel, binding_with_axis
 from .explain import Names, named
 from .jit import Jitted
 from .lazy import evaluate
 from .lazy.backends import DEFAULT_CHIP, checked_chip, generator
+from .lazy.handwritten import Handwritten
 from .lazy.interpret import interpret
 from .lazy.lower import LoweredKernel
-from .lazy.pipeline import compile_tape
+from .lazy.pipeline import Lowered, compile_tape
 from .lazy.schedule import Schedule, Step
 from .ops import _graph
 from .ops._graph import Tape
@@ -152,7 +154,7 @@ class _Export:
         names = session.names()
         self.tape = _graph.linearise(session.roots, False)
         self.step("scheduling")
-        cut, kernels = compile_tape(self.tape, evaluate.backend(f"sim:{self.chip}"))
+        cut, kernels = compile_tape(self.tape, evaluate.backend(f"sim:{self.chip}"), once=True)
         self._refuse(cut, kernels)
         shown = Names(self.tape, cut.graph, names)
         self.values = cut.graph.values
@@ -163,7 +165,10 @@ class _Export:
         for step, kernel in zip(cut.steps, kernels, strict=True):
             if kernel is not None:
                 self.step(f"generating {kernel.kernel.name}")
-                launches.append(self._launch(kernel, shown))
+                if isinstance(kernel, Handwritten):
+                    launches += self._call(kernel)
+                else:
+                    launches.append(self._launch(kernel, shown))
             elif not self._is_empty(step):
                 self.step("generating a product of matrices")
                 (v,) = step.members
@@ -172,7 +177,7 @@ class _Export:
         description = doc or f"The kernels of {self.name}."
         return Project(self.name, load(self.chip), tuple(self.arrays), tuple(launches), description)
 
-    def _refuse(self, cut: Schedule, kernels: list[LoweredKernel | None]) -> None:
+    def _refuse(self, cut: Schedule, kernels: list[Lowered]) -> None:
         found = []
         for step, kernel in zip(cut.steps, kernels, strict=True):
             reason = self._on_host(cut, step, kernel)
@@ -190,7 +195,14 @@ class _Export:
                 "[export] expected a function that computes something, given one that does not"
             )
 
-    def _on_host(self, cut: Schedule, step: Step, kernel: LoweredKernel | None) -> str:
+    def _on_host(self, cut: Schedule, step: Step, kernel: Lowered) -> str:
+        if isinstance(kernel, Handwritten):
+            reasons = (part.reason for part in kernel.parts if part.backend.name == "cpu")
+            values = cut.graph.values
+            for t in kernel.arguments.targets:
+                if t not in kernel.replaced and values[kernel.owners[t]].primitive is not EMPTY:
+                    return "writes to a part of an array in place; make the array with pyasc.empty"
+            return next(reasons, "")
         if kernel is not None and kernel.backend.name == "cpu":
             return kernel.reason or step.reason
         for v in step.members:
@@ -218,6 +230,8 @@ class _Export:
                     continue
             if value.primitive is not LEAF and v not in cut.stored:
                 continue
+            if value.primitive is EMPTY and v not in graph.outputs:
+                continue  # what is written into it is an array of its own
             role: Literal["input", "temporary"] = "input" if value.primitive is LEAF else "temporary"
             default = f"{'input' if role == 'input' else 'value'}{len(self.arrays)}"
             name = _free(shown.get(v, default), taken)
@@ -270,18 +284,53 @@ class _Export:
         arrays = tuple(self.number_of[o] for o in (*roots, v))
         return ProjectLaunch(generated, generated.bind(nowhere), nowhere, arrays, ())
 
+    def _call(self, made: Handwritten) -> list[ProjectLaunch]:
+        """The launches of a kernel written by hand."""
+        from .backend.ascend.export import ProjectLaunch
+
+        arguments, ascend = made.arguments, generator(self.chip)
+        results = dict(zip(arguments.targets, made.results, strict=True))
+        arrays = [
+            self.number_of[results[p.operand] if a.writes else made.owners[p.operand]]
+            for a, p in zip(made.kernel.arrays, arguments.places, strict=True)
+        ]
+        launches = []
+        for part in made.parts:
+            binding = part.binding
+            if part.call is not None:
+                generated = part.kernel
+            elif isinstance(part.kernel, Kernel):
+                names = (made.kernel.arrays[a].name for a in part.operands)
+                generated = ascend.generate(named(part.kernel, names), binding)
+            else:
+                # Scalar code takes its sizes as they are.
+                generated = ascend.generate(part.kernel, binding)
+                fields = tuple(replace(field, host="") for field in generated.fields)
+                generated = replace(generated, fields=fields, host=())
+            scalars = [
+                source & (2**64 - 1) if held else self._bits(made.scalars[source])
+                for held, source in part.scalars
+            ]
+            bound = generated.bind(binding)
+            if isinstance(part.kernel, Kernel):
+                binding = binding_with_axis(part.kernel, binding)
+            else:
+                binding = Binding((), (), ())
+            operands = tuple(arrays[a] for a in part.operands)
+            launches.append(ProjectLaunch(generated, bound, binding, operands, tuple(scalars)))
+        return launches
+
+    def _bits(self, position: int) -> int:
+        """The bits of a number on the tape."""
+        node = self.tape.nodes[position]
+        return int.from_bytes(np.asarray(node.value, node.dtype).tobytes(), "little")
+
     def _launch(self, lowered: LoweredKernel, shown: Names) -> ProjectLaunch:
         from .backend.ascend.export import ProjectLaunch
 
         kernel = named(lowered.kernel, shown.of(lowered))
         generated = generator(self.chip).generate(kernel, lowered.binding)
-        scalars = []
-        for held, source in lowered.scalars:
-            if held:
-                scalars.append(source & (2**64 - 1))
-            else:
-                node = self.tape.nodes[source]
-                scalars.append(int.from_bytes(np.asarray(node.value, node.dtype).tobytes(), "little"))
+        scalars = [source & (2**64 - 1) if held else self._bits(source) for held, source in lowered.scalars]
         return ProjectLaunch(
             generated,
             generated.bind(lowered.binding),

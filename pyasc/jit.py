@@ -15,9 +15,11 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
+from .dsl.kernel import Kernel
 from .explain import Explanation, names_in
-from .lazy import evaluate
+from .lazy import evaluate, events
 from .lazy.plan import Plan
+from .nn.module import Module
 from .ops import _graph, random
 from .ops._graph import Node, TensorBase
 from .ops.arguments import as_tensor, scalar
@@ -118,20 +120,24 @@ class _Found:
         Among the arguments: their attributes are variables.
     volatile : bool
         Whether something may have changed that is not compared: the function is traced at each call.
+    layers : set
+        Identities of the layers that were described already.
     """
 
     tensors: list[TensorBase] = field(default_factory=list)
     numbers: list[Any] = field(default_factory=list)
     objects: list[Any] = field(default_factory=list)
     volatile: bool = False
+    layers: set[int] = field(default_factory=set)
 
 
 class Jitted:
     """What `jit` returns: calls the function through its traces."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, function)
-        self.name = getattr(function, "__name__", repr(function))
+        layer = isinstance(function, Module)
+        functools.update_wrapper(self, function, updated=() if layer else functools.WRAPPER_UPDATES)
+        self.name = type(function).__name__ if layer else getattr(function, "__name__", repr(function))
         self._function = function
         self._traces: OrderedDict[Any, _Trace] = OrderedDict()
         # For each structure of arguments, the numbers among them that the function looks at: a trace holds
@@ -153,7 +159,7 @@ class Jitted:
         structure = self._structure(args, kwargs, found)
         trace = self._traces.get((structure, *self._values(structure, numbers)))
         if trace is None or trace.once:
-            with self._lock:
+            with self._lock, events.span("record", self.name):
                 trace = self._trace(structure, args, kwargs, found)
                 self._misses += 1
                 self._traces[(structure, *self._values(structure, numbers))] = trace
@@ -214,6 +220,9 @@ class Jitted:
         if variables is None or any(v.function is not None and v.get() is not v.function for v in variables):
             variables, self._names = _find_variables(self._function)
             self._variables = variables
+        itself = getattr(self._function, "__self__", self._function)
+        if isinstance(itself, Module):
+            parts.append(_describe_variable(itself, found, self._names))
         for value in found.objects:
             parts.append(_describe_variable(value, found, self._names))
         for variable in variables:
@@ -566,6 +575,16 @@ def _describe_variable(value: Any, found: _Found, names: frozenset[str], depth: 
         items = value.values() if kind is dict else value
         keys = tuple(value) if kind is dict else len(value)
         return (kind, keys, *[_describe_variable(item, found, names, depth + 1) for item in items])
+    elif isinstance(value, Module):
+        # A layer counts whole, however deep it lies: its forward reads what it likes.
+        if id(value) in found.layers:
+            return _Same(value)
+        found.layers.add(id(value))
+        held = [
+            (name, _describe_variable(attribute, found, names, 0))
+            for name, attribute in value.__dict__.items()
+        ]
+        return (_Same(value), *held)
     elif depth < MAX_DEPTH and not isinstance(value, _OPAQUE):
         attributes = getattr(value, "__dict__", None)
         if type(attributes) is dict:
@@ -609,6 +628,13 @@ def _find_variables(function: Callable[..., Any]) -> tuple[tuple[_Variable, ...]
         current = stack.pop()
         if isinstance(current, Jitted):
             current = current._function
+        if isinstance(current, Kernel):
+            current = current.function
+        if isinstance(current, Module):
+            stack += [type(module).forward for module in current.modules()]
+            continue
+        if isinstance(method_of := getattr(current, "__self__", None), Module):
+            stack.append(method_of)
         current = getattr(current, "__func__", current)
         if not isinstance(current, FunctionType) or id(current) in seen:
             continue

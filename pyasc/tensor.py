@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from .backend import _runtime
 from .dispatch import array_function, array_ufunc
+from .lazy import events
 from .ops import _graph, registry
 from .ops._graph import TensorBase
 from .ops.arguments import broadcast_shapes
@@ -284,8 +286,11 @@ def _restored(values: Array) -> Any:
 
 def _uploaded(array: Array) -> _graph.Node:
     """A leaf with a copy of a C-contiguous array."""
+    start = perf_counter_ns()
     buffer = _runtime.allocate(array.nbytes)
     _runtime.array(buffer, array.shape, array.dtype, writable=True)[...] = array
+    if events.recorder is not None:
+        events.recorder.add("copy", "array to tensor", start, perf_counter_ns(), array.nbytes)
     return _graph.leaf(buffer, array.shape, array.dtype)
 
 

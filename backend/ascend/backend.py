@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import struct
 from collections import OrderedDict
@@ -9,19 +10,25 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from ..base import Backend, Executable
+from ..base import Backend, Call, Executable, Part
 from ..ir import Binding, Kernel
+from ..structured import StructuredBinding, StructuredKernel
 from . import chip as chip_data
+from . import own_source
 from .chip import Chip
+from .cube_problem import CubeOptions
 from .generated import Generated, Refused, free_names
 from .product import Products
+from .scalar import kernel as scalar_kernel
+from .scalar.kernel import ScalarTiling
+from .structured import parts
 from .support import refusal
 from .tiling import Tiling
-from .vector_kernel import VectorTuning, generate, predicted, tune
+from .vector_kernel import ALL, PLAIN, VectorTuning, generate, predicted, tune
 
 ARCHITECTURE = "dav-2201"
 MAX_GENERATED = 512
@@ -88,6 +95,9 @@ class Ascend:
     max_operands = 12
     stages_shifts = False
     forms: tuple[str, ...] = ("ascendc",)
+    options = ALL  # of vector kernels
+    optimizes = True
+    cube_options = CubeOptions()
 
     def __init__(self, chip: Chip, fallback: Backend | None) -> None:
         self.name = f"ascend:{chip.name}"
@@ -95,6 +105,23 @@ class Ascend:
         self.fallback = fallback
         self._products = Products(chip)
         self._generated: OrderedDict[Hashable, Generated | Refused] = OrderedDict()
+
+    def of(self, kernel: StructuredKernel) -> Self:
+        """The same target, for which code is generated as a kernel written by hand asks for."""
+        if not kernel.optimize:
+            return self.plain()
+        if kernel.depth != 1:
+            return self
+        other = copy.copy(self)
+        other.options = ALL._replace(double_buffer=False, prefetch=False)
+        other.cube_options = CubeOptions(double_buffer_l1=False, double_buffer_l0=False)
+        return other
+
+    def plain(self) -> Self:
+        """The same target, for which code is generated without what makes it fast."""
+        other = copy.copy(self)
+        other.options, other.optimizes = PLAIN, False
+        return other
 
     # --- what the chip can do --------------------------------------------------------------------------
 
@@ -109,14 +136,23 @@ class Ascend:
         reason = refusal(op, dtype, attrs, self.chip)
         return f"{reason} on {self.chip.name}" if reason.endswith("vector instructions") else reason
 
-    def lacking(self, kernel: Kernel) -> str:
-        """Why some instruction of a kernel that was cut for another backend cannot run here, or ""."""
+    def lacking(self, kernel: Kernel, narrow: bool = False) -> str:
+        """Why some instruction of a kernel that was cut for another backend cannot run here, or "".
+
+        With `narrow` what is int64 is known to fit 32 bits, or is right as far as it does; numbers are passed
+        as int32.
+        """
         for instr in kernel.body:
             name = _TAPE.get(instr.op, instr.op)
             if name == "shift":
                 return "it reads values at other points, for which a kernel of the chip's is cut differently"
-            for dtype in {instr.dtype, *(kernel.body[a].dtype for a in instr.args)}:
-                reason = self.why(name, dtype, () if name in ("view", "update") else instr.attrs)
+            args = [kernel.body[a] for a in instr.args]
+            for dtype in {instr.dtype, *(a.dtype for a in args if not narrow or a.op != "scalar")}:
+                attrs = () if name in ("view", "update") else instr.attrs
+                if narrow and dtype == np.int64:
+                    reason = refusal(name, dtype, attrs, self.chip, narrow=True)
+                else:
+                    reason = self.why(name, dtype, attrs)
                 if reason:
                     return reason
         return ""
@@ -136,14 +172,26 @@ class Ascend:
                 return "it has an axis or a stride of more than 2**31 - 1 elements"
         return ""
 
+    def parts(self, kernel: StructuredKernel, binding: StructuredBinding) -> tuple[Part, ...]:
+        """The launches by which a kernel written by hand is run at these sizes.
+
+        Raises
+        ------
+        LaunchError
+            Where neither the chip nor the host can run it.
+        """
+        return own_source.parts(kernel, binding, self) or parts(kernel, binding, self)
+
     # --- generating --------------------------------------------------------------------------------------
 
-    def tune(self, kernel: Kernel, binding: Binding, fast_math: bool = False) -> Hashable:
-        """How a kernel is cut into tiles at representative sizes."""
-        return tune(kernel, binding, self.chip)
+    def tune(self, kernel: Any, binding: Any, fast_math: bool = False) -> Hashable:
+        """How a kernel is cut into tiles, or its threads are handed out to cores, at representative sizes."""
+        if isinstance(kernel, StructuredKernel):
+            return scalar_kernel.tune(kernel, binding)
+        return tune(kernel, binding, self.chip, self.options)
 
-    def generate(self, kernel: Kernel, binding: Binding) -> Generated:
-        """The kernel in Ascend C, tuned for these sizes.
+    def generate(self, kernel: Any, binding: Any) -> Generated:
+        """The kernel in Ascend C, tuned for these sizes; one in structured form as scalar code.
 
         Raises
         ------
@@ -151,6 +199,8 @@ class Ascend:
             Where it cannot be written.
         """
         tuning = self.tune(kernel, binding)
+        if isinstance(kernel, StructuredKernel):
+            return self.written(kernel, tuning)
         plain = tuple(f"{'y' if o.output else 'x'}{n}" for n, o in enumerate(kernel.operands))
         if all(_PLAIN.fullmatch(o.name) for o in kernel.operands):
             return self.written(kernel, tuning)
@@ -159,8 +209,10 @@ class Ascend:
         words = {w for w in re.findall(r"\w+", text) if not _PLAIN.match(w)}
         return self.written(_named(kernel, free_names([o.name for o in kernel.operands], words)), tuning)
 
-    def tiling(self, kernel: Kernel, binding: Binding) -> KernelTiling:
+    def tiling(self, kernel: Any, binding: Any) -> KernelTiling | ScalarTiling:
         """How a kernel is cut into tiles, and what that is predicted to take at these sizes.
+
+        For a kernel in structured form: how its threads are handed out to cores.
 
         Raises
         ------
@@ -168,18 +220,30 @@ class Ascend:
             Where it cannot be written.
         """
         tuning = self.tune(kernel, binding)
+        if isinstance(tuning, scalar_kernel.ScalarTuning):
+            found = self.written(kernel, tuning).tiling
+            assert isinstance(found, ScalarTiling)
+            return found
         assert isinstance(tuning, VectorTuning)
         made = self.generate(kernel, binding)
         return KernelTiling(made.tiling, predicted(kernel, binding, tuning, made, self.chip))
 
-    def written(self, kernel: Kernel, tuning: Hashable) -> Generated:
-        """The kernel in Ascend C as it was tuned."""
-        assert isinstance(tuning, VectorTuning)
-        key = (kernel.key, tuple(o.name for o in kernel.operands), tuning)
+    def written(self, kernel: Kernel | StructuredKernel, tuning: Hashable) -> Generated:
+        """The kernel in Ascend C as it was tuned; one in structured form as scalar code."""
+        key: Hashable
+        if isinstance(kernel, StructuredKernel):
+            key = (kernel.key, kernel.name, tuple(a.name for a in kernel.arrays), tuning)
+        else:
+            key = (kernel.key, tuple(o.name for o in kernel.operands), tuning)
         found = self._generated.get(key)
         if found is None:
             try:
-                found = generate(kernel, tuning, self.chip)
+                if isinstance(kernel, StructuredKernel):
+                    assert isinstance(tuning, scalar_kernel.ScalarTuning)
+                    found = scalar_kernel.generate(kernel, tuning, self.chip)
+                else:
+                    assert isinstance(tuning, VectorTuning)
+                    found = generate(kernel, tuning, self.chip)
             except Refused as refused:
                 found = refused
             self._generated[key] = found
@@ -197,10 +261,19 @@ class Ascend:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         names: tuple[str, str, str] = ("a", "b", "c"),
+        out: np.dtype[Any] | None = None,
+        pitch: int = 0,
+        tile: tuple[int, ...] = (),
     ) -> Generated | None:
         """The cube kernel of a product of matrices given by shape and strides in elements; None where the
-        host multiplies."""
-        return self._products.find(operands, shape, dtype, names)
+        host multiplies. The result may have a dtype of its own, and rows that lie a pitch apart. A tile of
+        the program's is kept to where nothing is optimised."""
+        options = self.cube_options if self.optimizes else CubeOptions.none(tile)
+        return self._products.find(operands, shape, dtype, names, options, out, pitch)
+
+    def product_call(self, generated: Generated, offsets: tuple[int, ...]) -> Call:
+        """What runs a product whose operands begin so many elements into their buffers."""
+        raise NotImplementedError
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:
         """A faster way than its meaning to run a HOST primitive."""
@@ -212,10 +285,10 @@ class Ascend:
         """The chip. What is kept is checked against what would be generated anew."""
         return f"{self.name}|{self.chip.architecture}"
 
-    def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Executable, bytes]:
+    def compile(self, kernel: Any, tuning: Hashable) -> tuple[Executable, bytes]:
         """There is nothing to run the code on."""
         raise NotImplementedError
 
-    def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Executable:
+    def load(self, kernel: Any, tuning: Hashable, code: bytes) -> Executable:
         """There is nothing to run the code on."""
         raise NotImplementedError

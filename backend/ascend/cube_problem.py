@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from ...ops.errors import ArgumentError
 from .text import CTYPE
@@ -173,6 +174,8 @@ class CubeOptions:
     split_k : bool
         Where C is small, let several cores each take a part of k; they add their sums one after another,
         always in the same order.
+    tile : tuple of int
+        Rows, columns and depth that a tile in L0 has at most; () for what is fastest.
     """
 
     double_buffer_l1: bool = True
@@ -183,8 +186,10 @@ class CubeOptions:
     unit_flag: bool = True
     cache_hint: bool = True
     split_k: bool = True
+    tile: tuple[int, ...] = field(default=(), repr=False)
 
     @classmethod
-    def none(cls) -> CubeOptions:
-        """All of them off."""
-        return cls(*(False for _ in fields(cls)))
+    def none(cls, tile: tuple[int, ...] = ()) -> CubeOptions:
+        """All of them off, with tiles of the fastest size or of a given one."""
+        off: dict[str, Any] = {option.name: False for option in fields(cls)}
+        return cls(**{**off, "tile": tile})

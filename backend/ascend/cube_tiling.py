@@ -302,6 +302,9 @@ def _candidates(
     limit_n = min(room // 16, chip.capacity.l0b // least)
     if c.bias:
         limit_n = min(limit_n, BIAS_ROW)
+    if options.tile:
+        limit_m = min(limit_m, round_up(options.tile[0], c.row_unit))
+        limit_n = min(limit_n, round_up(options.tile[1], c.column_unit))
     cores = chip.cube_cores
     axis_m = _axes(c.m, share_m, cores, 1, limit_m)
     axis_n = _axes(c.n, share_n, cores, rounds, limit_n)
@@ -350,7 +353,7 @@ def _search(
         // unit
         * unit
     )
-    deepest = np.minimum(deepest, round_up(c.k, unit))
+    deepest = np.minimum(deepest, round_up(min(c.k, *options.tile[2:]) if options.tile else c.k, unit))
     room = chip.capacity.l1 // (l1 * size)
     # A first bound, of the arithmetic and the bytes alone, leaves few for the better one.
     best: tuple[float, CubeTiling] | None = None

@@ -285,20 +285,20 @@ def random_bits(b: Builder, counter: Source | Words, key: Source, stream: Source
 # --- indices ------------------------------------------------------------------------------------------------
 
 
-def wrap_index(b: Builder, index: Source, size: Source, number: int) -> Vector:
-    """Count a negative index from the end; one out of range is a fault and becomes the nearest in range."""
+def wrap_index(b: Builder, index: Source, size: Source, number: int, from_start: bool = False) -> Vector:
+    """Count a negative index from the end, or not; one out of range is a fault and becomes the nearest."""
     form = form_of(index, size)
     x = vector(b, index, form)
     below = x >> 31
     if isinstance(size, Scalar):
-        wrapped_ = x - below * size
+        wrapped_ = x if from_start else x - below * size
         last: Vector | Scalar = (
             Scalar("i32", f"({size.value} - 1)")
             if isinstance(size.value, str)
             else Scalar("i32", size.value - 1)
         )
     else:
-        wrapped_ = x - below * Vector(b, size)
+        wrapped_ = x if from_start else x - below * Vector(b, size)
         last = Vector(b, size) - 1
     inside = wrapped_.min(last).max(0)
     b.fault((~inside.equals(wrapped_)).value, x.value, number)

@@ -266,7 +266,7 @@ def _where(
 def _wrap_index(
     b: Builder, op: str, result: Dtype, args: _Args, dtypes: _Dtypes, attrs: tuple[Any, ...]
 ) -> Source:
-    return integers.wrap_index(b, args[0], args[1], attrs[0]).value
+    return integers.wrap_index(b, args[0], args[1], *attrs).value
 
 
 _SPECIAL = {"cast": _cast, "bitcast": _bitcast, "where": _where, "wrap_index": _wrap_index}

@@ -12,7 +12,7 @@ import numpy as np
 from ...ops.dtypes import as_dtype
 from .chip import Chip
 from .cube import Contraction, CubeKernel, CubeSizes, generate
-from .cube_problem import FIELDS
+from .cube_problem import FIELDS, RESULTS, CubeOptions
 from .generated import Bound, Field, Generated, Parameter, free_names
 
 # Sums of int8 are int32; NumPy's product of int8 is their low byte, which the host takes.
@@ -81,6 +81,9 @@ class Products:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         names: tuple[str, str, str] = ("a", "b", "c"),
+        options: CubeOptions | None = None,
+        out: np.dtype[Any] | None = None,
+        pitch: int = 0,
     ) -> Generated | None:
         """The kernel for a product, bound to its sizes; None where the cube cannot have it without a copy.
 
@@ -94,6 +97,11 @@ class Products:
             Of the operands.
         names : three strings
             Of the operands and the result.
+        options : CubeOptions, optional
+        out : dtype, optional
+            Of the result; omitted, the usual one.
+        pitch : int
+            Elements from row to row of the result; 0 where they touch.
         """
         batch = shape[:-2]
         a, b = (_matrix(o, batch) for o in operands)
@@ -101,27 +109,38 @@ class Products:
         count = int(np.prod(batch, dtype=np.int64))
         if dtype.name not in RESULT or a is None or b is None or 0 in (m, n, k, count):
             return None
-        sizes = CubeSizes(m, n, k, count, a.pitch, b.pitch, n, a.stride, b.stride, m * n)
-        kernel = self._kernel(sizes, dtype.name, a.transposed, b.transposed, names)
+        result = RESULT[dtype.name] if out is None else out.name
+        sums = "int32" if dtype.name == "int8" else "float32"
+        if (sums, result) not in RESULTS or (sums == "int32") != (result == "int32"):
+            return None
+        pitch = pitch or n
+        sizes = CubeSizes(m, n, k, count, a.pitch, b.pitch, pitch, a.stride, b.stride, m * pitch)
+        options = options or CubeOptions()
+        kernel = self._kernel(sizes, dtype.name, result, a.transposed, b.transposed, names, options)
         return _generated(kernel, sizes) if kernel.fits(sizes) else None
 
     def _kernel(
-        self, sizes: CubeSizes, dtype: str, transpose_a: bool, transpose_b: bool, names: tuple[str, str, str]
+        self,
+        sizes: CubeSizes,
+        dtype: str,
+        out: str,
+        transpose_a: bool,
+        transpose_b: bool,
+        names: tuple[str, str, str],
+        options: CubeOptions,
     ) -> CubeKernel:
-        known = self._kernels.setdefault((dtype, transpose_a, transpose_b, names), [])
+        known = self._kernels.setdefault((dtype, out, transpose_a, transpose_b, names, options), [])
         wanted = (sizes.m, sizes.n, sizes.k, sizes.batch)
         for kernel in known:
             c = kernel.contraction
             if all(abs(w - r) <= BUCKET * r for w, r in zip(wanted, (c.m, c.n, c.k, c.batch), strict=True)):
                 return kernel
-        contraction = Contraction(
-            *wanted, dtype, RESULT[dtype], transpose_a, transpose_b, sizes.a_pitch, sizes.b_pitch
-        )
-        made = generate(replace(contraction, names=_PLAIN), self._chip)
+        contraction = Contraction(*wanted, dtype, out, transpose_a, transpose_b, sizes.a_pitch, sizes.b_pitch)
+        made = generate(replace(contraction, names=_PLAIN), self._chip, options)
         if names != _PLAIN[:3]:
             words = set(re.findall(r"\w+", made.source)) - set(_PLAIN)
             left, right, result = free_names(names, words)
-            made = generate(replace(contraction, names=(left, right, result, "bias")), self._chip)
+            made = generate(replace(contraction, names=(left, right, result, "bias")), self._chip, options)
         known.append(made)
         return made
 

@@ -74,6 +74,8 @@ class Options(NamedTuple):
 
 
 ALL = Options()
+# What a kernel is that was asked to be written without optimisation: its work is still split over cores.
+PLAIN = Options(double_buffer=False, reuse=False, cache_hint=False, prefetch=False)
 
 
 class VectorTuning(NamedTuple):

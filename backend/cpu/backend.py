@@ -1,25 +1,29 @@
 """The native backend: KernelIR to machine code through LLVM.
 
 LLVM, and what writes code for it, is imported where something is compiled: what an earlier process compiled
-runs without.
+runs without. What kernels written by hand need is imported with the first of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from .. import _runtime
-from ..base import Backend, Launch, Phase, Store
+from ..base import Backend, Launch, Part, Phase, Store
 from ..ir import Binding, Kernel, Stride, binding_with_axis, with_axis
+from ..structured import StructuredBinding, StructuredKernel
 from .blas import matmul
 from .partition import partition
 from .staging import unshifted, unshifted_binding
 from .target import Target, host, lock
 from .tuning import Tuning, choose
 from .unroll import unrolled, unrolled_binding
+
+if TYPE_CHECKING:
+    from .structured import StructuredTuning
 
 
 class Loaded(Protocol):
@@ -29,29 +33,49 @@ class Loaded(Protocol):
     def addresses(self) -> Sequence[int]: ...
 
 
+class Code(Protocol):
+    """A kernel as it is compiled."""
+
+    given: Any
+    tuning: Any
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The names of its functions."""
+
+    def text(self) -> str:
+        """The code for LLVM."""
+
+    def fits(self, binding: Any) -> bool:
+        """Whether a binding keeps what the tuning promises."""
+
+    def bind(self, binding: Any, addresses: Sequence[int]) -> Launch:
+        """The launch for these sizes."""
+
+
 class Compiled:
     """A kernel's machine code, loaded into this process.
 
     Parameters
     ----------
-    code : _Code
+    code : Code
     backend : CPU
     loaded : Loaded
         Has the addresses of the phases.
     """
 
-    def __init__(self, code: _Code, backend: CPU, loaded: Loaded) -> None:
+    def __init__(self, code: Code, backend: CPU, loaded: Loaded) -> None:
         self.kernel = code.given
         self.tuning = code.tuning
         self._backend = backend
         self._code = code
         self._loaded = loaded
 
-    def fits(self, binding: Binding) -> bool:
-        """Whether the strides are those that the kernel was tuned for."""
+    def fits(self, binding: Any) -> bool:
+        """Whether the sizes and strides are such as the kernel was tuned for."""
         return self._code.fits(binding)
 
-    def bind(self, binding: Binding) -> Launch:
+    def bind(self, binding: Any) -> Launch:
         """The launch for these sizes.
 
         Raises
@@ -93,6 +117,10 @@ class _Code:
         ]
         names += self.partition.names
         self.integers = {name: n for n, name in enumerate(names)}
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        return self.partition.phases
 
     def text(self) -> str:
         """The code for LLVM."""
@@ -191,22 +219,43 @@ class CPU:
         """Target, features and generator version."""
         return f"{self.target.fingerprint}|{host(self._store).generator}"
 
-    def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Compiled, bytes]:
-        """Compile a kernel; also the object code from which `load` restores it."""
+    def parts(self, kernel: StructuredKernel, binding: StructuredBinding) -> tuple[Part, ...]:
+        """The kernel itself, or what is left of it when blocks and tiles are written out as loops; reductions
+        where its threads go along rows."""
+        from .structured import prepared
+        from .structured.row_reductions import row_reductions
+
+        rows = row_reductions(kernel, binding)
+        if rows:
+            return tuple(Part(p.kernel, p.binding, p.operands, p.scalars, self) for p in rows)
+        written, bound, more = prepared(kernel, binding)
+        scalars = [(False, n) for n in range(len(kernel.scalars))] + [(True, value) for value in more]
+        return (Part(written, bound, tuple(range(len(kernel.arrays))), tuple(scalars), self),)
+
+    def _code(self, kernel: Kernel | StructuredKernel, tuning: Hashable) -> Code:
+        if isinstance(kernel, StructuredKernel):
+            from .structured import StructuredCode, StructuredTuning
+
+            assert isinstance(tuning, StructuredTuning)
+            return StructuredCode(kernel, tuning, self.target)
         assert isinstance(tuning, Tuning)
-        code = _Code(kernel, tuning, self.target)
+        return _Code(kernel, tuning, self.target)
+
+    def compile(self, kernel: Kernel | StructuredKernel, tuning: Hashable) -> tuple[Compiled, bytes]:
+        """Compile a kernel; also the object code from which `load` restores it."""
+        code = self._code(kernel, tuning)
         loaded: Loaded
         with lock:
             from . import generate
 
             made = generate.object_file(code.text(), self.target)
             try:
-                loaded = _runtime.load_object(made, code.partition.phases)
+                loaded = _runtime.load_object(made, code.phases)
             except ValueError:
-                loaded = generate.Linked(made, code.partition.phases)
+                loaded = generate.Linked(made, code.phases)
         return Compiled(code, self, loaded), made
 
-    def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Compiled:
+    def load(self, kernel: Kernel | StructuredKernel, tuning: Hashable, code: bytes) -> Compiled:
         """Restore what `compile` produced.
 
         Raises
@@ -214,17 +263,27 @@ class CPU:
         ValueError
             If the bytes are not an object file with the kernel's functions.
         """
-        assert isinstance(tuning, Tuning)
-        cut = _Code(kernel, tuning, self.target)
-        return Compiled(cut, self, _runtime.load_object(code, cut.partition.phases))
+        cut = self._code(kernel, tuning)
+        return Compiled(cut, self, _runtime.load_object(code, cut.phases))
 
-    def assembly(self, kernel: Kernel, tuning: Tuning) -> str:
+    def assembly(self, kernel: Kernel | StructuredKernel, tuning: Hashable) -> str:
         """The assembly of a kernel, also for a processor that this is not."""
         with lock:
             from . import generate
 
-            return generate.assembly(_Code(kernel, tuning, self.target).text(), self.target)
+            return generate.assembly(self._code(kernel, tuning).text(), self.target)
 
-    def tune(self, kernel: Kernel, binding: Binding, fast_math: bool = False) -> Tuning:
+    def tune(
+        self,
+        kernel: Kernel | StructuredKernel,
+        binding: Binding | StructuredBinding,
+        fast_math: bool = False,
+    ) -> Tuning | StructuredTuning:
         """The choices made for representative sizes."""
+        if isinstance(kernel, StructuredKernel):
+            from .structured import choose as choose_structured
+
+            assert isinstance(binding, StructuredBinding)
+            return choose_structured(kernel, binding, self.target, fast_math)
+        assert isinstance(binding, Binding)
         return choose(kernel, binding, self.target)._replace(contract=fast_math)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from .emitter import I64
+from .emitter import I64, Text
 
 POINTER = ir.PointerType()
 
@@ -14,23 +14,12 @@ def i64(value: int) -> ir.Constant:
 
 
 def zero(vector: ir.VectorType) -> ir.Value:
-    return _Text(vector, "zeroinitializer")
+    return Text(vector, "zeroinitializer")
 
 
 def poison(vector: ir.VectorType) -> ir.Value:
-    return _Text(vector, "poison")
+    return Text(vector, "poison")
 
 
 def splat(scalar: ir.Constant, lanes: int) -> ir.Value:
-    return _Text(ir.VectorType(scalar.type, lanes), f"splat ({scalar})")
-
-
-class _Text(ir.Constant):  # type: ignore[misc]
-    """A vector constant as it is written; llvmlite would write out its elements."""
-
-    def __init__(self, vector: ir.VectorType, text: str) -> None:
-        self.type = vector
-        self.constant = text
-
-    def _get_reference(self) -> str:
-        return str(self.constant)
+    return Text(ir.VectorType(scalar.type, lanes), f"splat ({scalar})")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from .emitter import F32, F64, HALF, I1, I8, I16, I32, Emitter, Lanes, Splat
+from .emitter import F32, F64, HALF, I1, I8, I16, I32, Emitter, Lanes, Splat, Text
 
 Dtype = np.dtype[Any]
 
@@ -42,30 +42,38 @@ def memory_type(dtype: Dtype) -> ir.Type:
     return I16 if is_narrow(dtype) else register_type(dtype)
 
 
+def _lanes(element: ir.Type, width: int) -> ir.Type:
+    return ir.VectorType(element, width) if width else element
+
+
+def _all(kind: ir.Type, text: str) -> ir.Constant:
+    return Splat(kind, text) if isinstance(kind, ir.VectorType) else Text(kind, text)
+
+
 def from_memory(builder: ir.IRBuilder, value: ir.Value, dtype: Dtype, width: int) -> ir.Value:
-    """Turn a loaded vector of memory elements into a vector of register elements."""
+    """Turn a loaded vector of memory elements into one of register elements; scalars where width is 0."""
     if dtype.kind == "b":
-        return builder.icmp_unsigned("!=", value, Splat(value.type, "0"))
+        return builder.icmp_unsigned("!=", value, _all(value.type, "0"))
     if not is_narrow(dtype):
         return value
-    wide = ir.VectorType(F32, width)
+    wide = _lanes(F32, width)
     if dtype.kind == "f":
-        return builder.fpext(builder.bitcast(value, ir.VectorType(HALF, width)), wide)
-    bits = builder.zext(value, ir.VectorType(I32, width))
-    return builder.bitcast(builder.shl(bits, Splat(bits.type, "16")), wide)
+        return builder.fpext(builder.bitcast(value, _lanes(HALF, width)), wide)
+    bits = builder.zext(value, _lanes(I32, width))
+    return builder.bitcast(builder.shl(bits, _all(bits.type, "16")), wide)
 
 
 def to_memory(builder: ir.IRBuilder, value: ir.Value, dtype: Dtype, width: int) -> ir.Value:
     """Turn a vector of register elements into the vector to store."""
     if dtype.kind == "b":
-        return builder.zext(value, ir.VectorType(I8, width))
+        return builder.zext(value, _lanes(I8, width))
     if not is_narrow(dtype):
         return value
-    short = ir.VectorType(I16, width)
+    short = _lanes(I16, width)
     if dtype.kind == "f":
-        return builder.bitcast(builder.fptrunc(value, ir.VectorType(HALF, width)), short)
-    bits = builder.bitcast(value, ir.VectorType(I32, width))
-    return builder.trunc(builder.lshr(bits, Splat(bits.type, "16")), short)
+        return builder.bitcast(builder.fptrunc(value, _lanes(HALF, width)), short)
+    bits = builder.bitcast(value, _lanes(I32, width))
+    return builder.trunc(builder.lshr(bits, _all(bits.type, "16")), short)
 
 
 def rounded(x: Lanes, dtype: Dtype) -> Lanes:

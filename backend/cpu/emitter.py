@@ -31,6 +31,17 @@ class Splat(ir.Constant):  # type: ignore[misc]
         return self.constant
 
 
+class Text(ir.Constant):  # type: ignore[misc]
+    """A constant as it is written; llvmlite would write out the elements of a vector."""
+
+    def __init__(self, kind: ir.Type, text: str) -> None:
+        self.type = kind
+        self.constant = text
+
+    def _get_reference(self) -> str:
+        return str(self.constant)
+
+
 def element_bits(element: ir.Type) -> int:
     """Width of a scalar type in bits."""
     if isinstance(element, ir.IntType):
@@ -47,7 +58,8 @@ class Emitter:
     builder : ir.IRBuilder
     module : ir.Module
     width : int
-        Lanes of every vector; values are ``<width x element>``, also where width is 1.
+        Lanes of every vector; values are ``<width x element>``, also where width is 1. Where it is 0 they
+        are scalars, which not every formula can do (`primitives.takes_scalars`).
     target : Target
     fault : callable
         ``fault(condition, value)`` records the first value whose condition, a vector of i1, holds.
@@ -60,8 +72,8 @@ class Emitter:
     fault: Fault = _no_fault
     _constants: dict[tuple[ir.Type, str], ir.Value] = field(default_factory=dict, repr=False)
 
-    def vector(self, element: ir.Type) -> ir.VectorType:
-        return ir.VectorType(element, self.width)
+    def vector(self, element: ir.Type) -> ir.Type:
+        return ir.VectorType(element, self.width) if self.width else element
 
     def constant(self, element: ir.Type, number: int | float) -> ir.Value:
         """The vector with one number in all lanes."""
@@ -74,7 +86,8 @@ class Emitter:
                 text = ("true" if number else "false") if bits == 1 else str(number)
             else:
                 text = element.format_constant(float(number))
-            value = Splat(self.vector(element), text)
+            kind = self.vector(element)
+            value = Splat(kind, text) if self.width else Text(kind, text)
             self._constants[key] = value
         return value
 
@@ -141,8 +154,8 @@ class Lanes:
 
     @property
     def element(self) -> ir.Type:
-        element: ir.Type = self.value.type.element
-        return element
+        kind: ir.Type = self.value.type
+        return kind.element if isinstance(kind, ir.VectorType) else kind
 
     @property
     def is_float(self) -> bool:
@@ -256,6 +269,8 @@ class Lanes:
     def any(self) -> ir.Value:
         """Whether any lane holds, as a scalar i1."""
         context = self.context
+        if not context.width:
+            return self.value
         return context.intrinsic(f"llvm.vector.reduce.or.v{context.width}i1", I1, self.value)
 
     def cast(self, element: ir.Type, signed: bool = True) -> Lanes:

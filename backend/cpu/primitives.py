@@ -40,6 +40,7 @@ __all__ = [
     "reduce_identity",
     "register_type",
     "supports",
+    "takes_scalars",
     "to_memory",
 ]
 
@@ -52,6 +53,11 @@ def supports(op: str, dtype: Dtype, attrs: Attrs = ()) -> bool:
     if primitive is None or primitive.kind is not Kind.ELEMENTWISE:
         return False
     return dtype.kind in "biuf" or dtype.name == "bfloat16"
+
+
+def takes_scalars(op: str) -> bool:
+    """Whether `emit` can do a primitive on scalars, in an emitter of width 0."""
+    return op not in transcendental.FUNCTIONS
 
 
 def emit(

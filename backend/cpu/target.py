@@ -206,8 +206,9 @@ def _state(status: os.stat_result) -> tuple[int, int]:
 def _sources() -> list[str]:
     """The source files that generated code depends on."""
     here = Path(__file__).parent
-    above = [here.parent / "ir.py", here.parents[1] / "ops" / "primitives.py"]
-    return sorted(str(path) for path in (*here.glob("*.py"), *above))
+    floor = here.parent
+    above = [floor / "ir.py", *floor.glob("structured/*.py"), *floor.glob("points/*.py")]
+    return sorted(map(str, (*here.rglob("*.py"), *above, floor.parent / "ops" / "primitives.py")))
 
 
 def _source_digest() -> str:

@@ -18,6 +18,8 @@ namespace {
 
 // A step that touches less keeps the interpreter's lock: handing it over costs more.
 constexpr int64_t worth_releasing = int64_t{64} << 10;
+// Of the steps, in the order of the variant.
+constexpr const char* kind_names[] = {"allocate", "free", "launch", "copy", "call"};
 constexpr auto signal_interval = std::chrono::milliseconds(20);
 
 PyObject* memory_error = nullptr;
@@ -111,8 +113,8 @@ void raise_memory_error(const OutOfMemory& error) {
 
 class Program::Run {
   public:
-    Run(const Program& program, PyObject* leaves, const char* scalars)
-        : program_(program), count_(program.roots_.size()), slots_(count_), scalars_(scalars) {
+    Run(const Program& program, PyObject* leaves, const char* scalars, bool timed)
+        : program_(program), count_(program.roots_.size()), slots_(count_), scalars_(scalars), timed_(timed) {
         for (uint32_t k = 0; k < program.inputs_; ++k) {
             Buffer* buffer = reinterpret_cast<Buffer*>(Py_NewRef(PySequence_Fast_GET_ITEM(leaves, k)));
             slots_[k] = {buffer->address, buffer->nbytes, buffer, {}};
@@ -133,7 +135,9 @@ class Program::Run {
         for (const uint32_t root : program_.output_roots_)
             if (!slots_[root].buffer && !(slots_[root].buffer = new_buffer())) throw py::error_already_set();
         for (size_t k = 0; k < program_.steps_.size(); ++k) {
+            if (timed_) times_.push_back({k, now(), -1});
             const bool heavy = std::visit([this](const auto& step) { return run(step); }, program_.steps_[k]);
+            if (timed_) times_.back().end = now();
             // Once a donated input is written, stopping halfway would lose it.
             if (heavy && k < program_.donation_) check_signals();
         }
@@ -142,7 +146,34 @@ class Program::Run {
 
     Buffer* output(uint32_t root) { return slots_[root].buffer; }
 
+    // Appends (kind, bytes, start, end) for each step that was begun and is no Free.
+    void report(py::list log) {
+        interpreter_.acquire();
+        for (const Time& time : times_) {
+            const Step& step = program_.steps_[time.step];
+            size_t nbytes = 0;
+            if (const auto* allocation = std::get_if<step::Allocate>(&step)) nbytes = allocation->nbytes;
+            if (const auto* copied = std::get_if<step::StridedCopy>(&step))
+                nbytes = static_cast<size_t>(copied->copy.nbytes());
+            if (!std::holds_alternative<step::Free>(step))
+                log.append(py::make_tuple(kind_names[step.index()], nbytes, time.start,
+                                          time.end < 0 ? now() : time.end));
+        }
+        times_.clear();
+    }
+
   private:
+    struct Time {
+        size_t step;
+        int64_t start;
+        int64_t end;
+    };
+
+    // As Python's time.perf_counter_ns has it.
+    static int64_t now() {
+        return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+    }
+
     struct Slot {
         char* address = nullptr;
         Py_ssize_t nbytes = 0;
@@ -278,6 +309,8 @@ class Program::Run {
     const size_t count_;
     Inline<Slot, 32> slots_;
     const char* scalars_;
+    const bool timed_;
+    std::vector<Time> times_;
     Interpreter interpreter_;
     Clock::time_point checked_ = Clock::now();
 };
@@ -373,7 +406,7 @@ void Program::call(py::object function, const std::vector<uint32_t>& slots, std:
     add(std::move(call));
 }
 
-py::object Program::run(py::handle leaves, py::bytes scalars, py::handle receivers) {
+py::object Program::run(py::handle leaves, py::bytes scalars, py::handle receivers, py::handle log) {
     const py::object fast =
         py::reinterpret_steal<py::object>(PySequence_Fast(leaves.ptr(), "[run] expected a list of leaves"));
     if (!fast) throw py::error_already_set();
@@ -390,8 +423,15 @@ py::object Program::run(py::handle leaves, py::bytes scalars, py::handle receive
         for (const uint32_t slot : outputs_) output_roots_.push_back(root(slot, "run"));
         started_ = true;
     }
-    Run run(*this, fast.ptr(), PyBytes_AS_STRING(scalars.ptr()));
-    run.steps();
+    const bool timed = !log.is_none();
+    Run run(*this, fast.ptr(), PyBytes_AS_STRING(scalars.ptr()), timed);
+    try {
+        run.steps();
+    } catch (py::error_already_set&) {
+        if (timed) run.report(py::reinterpret_borrow<py::list>(log));
+        throw;
+    }
+    if (timed) run.report(py::reinterpret_borrow<py::list>(log));
     py::list outputs(output_roots_.size());
     for (size_t k = 0; k < output_roots_.size(); ++k)
         PyList_SET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(k),

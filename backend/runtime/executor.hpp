@@ -107,7 +107,9 @@ class Program {
               int64_t label);
 
     // receivers, if not None, are as many objects as outputs: each one's settle(buffer) is called.
-    pybind11::object run(pybind11::handle leaves, pybind11::bytes scalars, pybind11::handle receivers);
+    // log, if not None, is a list to which the times of the steps are appended.
+    pybind11::object run(pybind11::handle leaves, pybind11::bytes scalars, pybind11::handle receivers,
+                         pybind11::handle log);
 
   private:
     class Run;

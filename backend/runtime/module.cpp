@@ -138,5 +138,5 @@ PYBIND11_MODULE(_runtime, m) {
         .def("copy", &Program::copy, "target"_a, "target_offset"_a, "target_strides"_a, "source"_a,
              "source_offset"_a, "source_strides"_a, "extents"_a, "itemsize"_a)
         .def("call", &Program::call, "function"_a, "slots"_a, "scalars"_a, "label"_a)
-        .def("run", &Program::run, "leaves"_a, "scalars"_a, "receivers"_a = py::none());
+        .def("run", &Program::run, "leaves"_a, "scalars"_a, "receivers"_a = py::none(), "log"_a = py::none());
 }

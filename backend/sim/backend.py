@@ -12,29 +12,32 @@ from numpy.typing import NDArray
 from ..ascend.backend import Ascend
 from ..ascend.chip import Chip
 from ..ascend.generated import Bound, Generated
+from ..ascend.scalar.kernel import ScalarTiling
 from ..base import Backend, Call, KernelFault, LaunchError, Store
-from ..ir import Binding, Kernel
+from ..ir import Binding
 from .cost import Cost, replay
 from .simulator import Extent, Finding, Module, Simulator
 
 Array = NDArray[Any]
 STATUS = 8  # int64 for each block
+# Told of each launch: the kernel, its sizes, and the bytes of its buffers. A profiler sets it.
+observer: Callable[[Generated, Bound, tuple[int, ...]], None] | None = None
 MAX_MODULES = 512
 
 
 class Compiled:
     """A kernel in Ascend C, compiled for the host."""
 
-    def __init__(self, kernel: Kernel, generated: Generated, module: Module) -> None:
+    def __init__(self, kernel: Any, generated: Generated, module: Module) -> None:
         self.kernel = kernel
         self.generated = generated
         self._module = module
 
-    def fits(self, binding: Binding) -> bool:
+    def fits(self, binding: Any) -> bool:
         """Whether the code holds for these arguments."""
         return self.generated.fits(binding)
 
-    def bind(self, binding: Binding) -> Call:
+    def bind(self, binding: Any) -> Call:
         """The launch for these sizes."""
         bound = self.generated.bind(binding)
         return Call(lambda buffers, scalars: launch(self._module, self.generated, bound, buffers, scalars))
@@ -63,7 +66,7 @@ class Simulated(Ascend):
         self.name = f"sim:{chip.name}"
         self._store = store
 
-    def compile(self, kernel: Kernel, tuning: Hashable) -> tuple[Compiled, bytes]:
+    def compile(self, kernel: Any, tuning: Hashable) -> tuple[Compiled, bytes]:
         """Generate and compile a kernel; also the source by which `load` knows it again.
 
         Raises
@@ -74,7 +77,7 @@ class Simulated(Ascend):
         generated = self.written(kernel, tuning)
         return Compiled(kernel, generated, compiled(generated, self._store)), generated.source.encode()
 
-    def load(self, kernel: Kernel, tuning: Hashable, code: bytes) -> Compiled:
+    def load(self, kernel: Any, tuning: Hashable, code: bytes) -> Compiled:
         """Restore what `compile` made.
 
         Raises
@@ -86,6 +89,14 @@ class Simulated(Ascend):
         if generated.source.encode() != code:
             raise ValueError("another source")
         return Compiled(kernel, generated, compiled(generated, self._store))
+
+    def product_call(self, generated: Generated, offsets: tuple[int, ...]) -> Call:
+        """What runs a product whose operands begin so many elements into their buffers."""
+        made = Compiled(None, generated, compiled(generated, self._store))
+        call = made.bind(Binding((), (), ())).function
+        return Call(
+            lambda buffers, scalars: call([b[o:] for b, o in zip(buffers, offsets, strict=True)], scalars)
+        )
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:
         """The cube for products of matrices that it takes as they lie; else what the CPU has."""
@@ -146,6 +157,8 @@ def launch(
     KernelFault
         What the kernel itself reports.
     """
+    if observer is not None:
+        observer(generated, bound, tuple(b.nbytes for b in buffers))
     status = np.zeros((bound.blocks, STATUS), np.int64)
     workspace = np.empty(_workspace(bound), np.uint8)
     arguments = _arguments(generated, bound, buffers, scalars, workspace, status)
@@ -207,8 +220,12 @@ def cost(
     Raises
     ------
     LaunchError
-        Where there is no C++ compiler.
+        Where there is no C++ compiler, or how long the kernel takes depends on its data.
     """
+    if isinstance(generated.tiling, ScalarTiling) and generated.tiling.turns:
+        raise LaunchError(
+            "a while loop turns as often as the data says, of which a run for the cost has none"
+        )
     buffers = [Extent(nbytes) for nbytes in sizes]
     workspace, status = Extent(_workspace(bound)), Extent(bound.blocks * STATUS * 8)
     zeros = [0] * len(generated.fields)

@@ -32,44 +32,46 @@ _MEANINGS = {
     "MTE3": "to global memory", "FIX": "L0C to global memory", "S": "scalar",
 }  # fmt: skip
 
-_WIDTH, _LEFT, _RIGHT = 1000, 74, 62
-_TOP, _ROW, _BAR, _HEADING, _BETWEEN, _AXIS, _LEGEND = 44, 26, 18, 24, 10, 34, 26
-_INK, _FAINT, _GROUND, _BAND = "#222222", "#666666", "#ffffff", "#f3f4f6"
-_LABEL_WIDTH = 6.4  # of a letter in a bar
-_FINE = 1.5  # pixels: narrower bars are drawn together, as dark as they are dense
+WIDTH, LEFT, RIGHT = 1000, 74, 62
+TOP, ROW, BAR, HEADING, _BETWEEN, AXIS, LEGEND = 44, 26, 18, 24, 10, 34, 26
+INK, FAINT, _GROUND, _BAND = "#222222", "#666666", "#ffffff", "#f3f4f6"
+LABEL_WIDTH = 6.4  # of a letter in a bar
+FINE = 1.5  # pixels: narrower bars are drawn together, as dark as they are dense
 
 
 def draw(timeline: Timeline, cores: Sequence[int], window: tuple[float, float]) -> str:
     """The picture of some cores within a window of microseconds."""
     low, high = window
-    scale = (_WIDTH - _LEFT - _RIGHT) / (high - low)
+    scale = (WIDTH - LEFT - RIGHT) / (high - low)
     body: list[str] = []
     used: list[str] = []
-    top = float(_TOP)
+    top = float(TOP)
     for number in cores:
         core = timeline.cores[number]
         rows = _rows(core)
         used += [pipe for pipe in rows if pipe not in used]
-        body.append(_text(_LEFT, top + 15, f"{core.kind} core {number}", weight="600"))
-        body.append(_text(_WIDTH - 8, top + 15, "busy", anchor="end", colour=_FAINT))
-        top += _HEADING
+        body.append(label(LEFT, top + 15, f"{core.kind} core {number}", weight="600"))
+        body.append(label(WIDTH - 8, top + 15, "busy", anchor="end", colour=FAINT))
+        top += HEADING
         body += _core(timeline, core, rows, top, window, scale)
-        top += len(rows) * _ROW + _BETWEEN
+        top += len(rows) * ROW + _BETWEEN
     bottom = top - _BETWEEN
-    head = [_text(8, 24, timeline.caption, size=15, weight="600")]
-    axis = _axis(window, scale, _TOP + _HEADING - 4, bottom)
-    height = bottom + _AXIS + _LEGEND
-    legend = _legend(used, bottom + _AXIS + 10)
+    head = [label(8, 24, timeline.caption, size=15, weight="600")]
+    axis = time_axis(window, scale, TOP + HEADING - 4, bottom)
+    height = bottom + AXIS + LEGEND
+    legend = _legend(used, bottom + AXIS + 10)
+    return page(timeline.caption, height, [*head, *axis, *body, *legend])
+
+
+def page(caption: str, height: float, parts: Sequence[str]) -> str:
+    """A picture of these parts."""
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height:.0f}" '
-            f'viewBox="0 0 {_WIDTH} {height:.0f}" font-family="Helvetica, Arial, sans-serif" font-size="12">',
-            f"<title>{escape(timeline.caption)}</title>",
-            f'<rect width="{_WIDTH}" height="{height:.0f}" fill="{_GROUND}"/>',
-            *head,
-            *axis,
-            *body,
-            *legend,
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0f}" '
+            f'viewBox="0 0 {WIDTH} {height:.0f}" font-family="Helvetica, Arial, sans-serif" font-size="12">',
+            f"<title>{escape(caption)}</title>",
+            f'<rect width="{WIDTH}" height="{height:.0f}" fill="{_GROUND}"/>',
+            *parts,
             "</svg>\n",
         ]
     )
@@ -89,25 +91,25 @@ def _core(
     scale: float,
 ) -> Iterator[str]:
     low, high = window
-    height = len(rows) * _ROW
+    height = len(rows) * ROW
     yield from _outside(core, top, height, window, scale)
     for row, pipe in enumerate(rows):
-        y = top + row * _ROW
+        y = top + row * ROW
         if row:
             yield (
-                f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
+                f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
                 f'stroke="#e3e5e8" stroke-width="1"/>'
             )
-        yield _text(_LEFT - 8, y + 17, pipe, anchor="end")
+        yield label(LEFT - 8, y + 17, pipe, anchor="end")
         seen = (max(low, core.begin), min(high, core.end))
         share = core.busy(pipe, seen) if seen[0] < seen[1] else 0.0
-        yield _text(_WIDTH - 8, y + 17, f"{share:.0%}", anchor="end", colour=_INK)
+        yield label(WIDTH - 8, y + 17, f"{share:.0%}", anchor="end", colour=INK)
         of = (core.pipe == PIPES.index(pipe)) & (core.stop > low) & (core.start < high)
-        left = _LEFT + (np.maximum(core.start[of], low) - low) * scale
-        right = _LEFT + (np.minimum(core.stop[of], high) - low) * scale
+        left = LEFT + (np.maximum(core.start[of], low) - low) * scale
+        right = LEFT + (np.minimum(core.stop[of], high) - low) * scale
         yield from _bars(
             timeline, left, right, core.name[of], core.line[of], core.stop[of] - core.start[of],
-            y + (_ROW - _BAR) / 2, _COLOURS[pipe],
+            y + (ROW - BAR) / 2, _COLOURS[pipe],
         )  # fmt: skip
 
 
@@ -119,10 +121,10 @@ def _outside(
     for start, stop, text in ((low, min(core.begin, high), "launch"), (max(core.end, low), high, "")):
         if stop <= start:
             continue
-        x, width = _LEFT + (start - low) * scale, (stop - start) * scale
+        x, width = LEFT + (start - low) * scale, (stop - start) * scale
         yield f'<rect x="{x:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{_BAND}"/>'
-        if width > len(text) * _LABEL_WIDTH + 6:
-            yield _text(x + width / 2, top + height / 2 + 4, text, anchor="middle", colour=_FAINT)
+        if width > len(text) * LABEL_WIDTH + 6:
+            yield label(x + width / 2, top + height / 2 + 4, text, anchor="middle", colour=FAINT)
 
 
 def _bars(
@@ -133,55 +135,56 @@ def _bars(
     for a, b, name, line, us in zip(
         left.tolist(), right.tolist(), names.tolist(), lines.tolist(), takes.tolist(), strict=True
     ):
-        if b - a < _FINE:
-            if fine and a - fine[-1][1] > _FINE:
-                yield _dense(fine, y, colour)
+        if b - a < FINE:
+            if fine and a - fine[-1][1] > FINE:
+                yield dense_bar(fine, y, colour)
                 fine = []
             fine.append((a, b))
             continue
         if fine:
-            yield _dense(fine, y, colour)
+            yield dense_bar(fine, y, colour)
             fine = []
         text = timeline.names[name]
         gap = 0.6 if b - a > 4 else 0.0
         yield (
-            f'<rect x="{a:.2f}" y="{y:.1f}" width="{b - a - gap:.2f}" height="{_BAR}" fill="{colour}">'
+            f'<rect x="{a:.2f}" y="{y:.1f}" width="{b - a - gap:.2f}" height="{BAR}" fill="{colour}">'
             f"<title>{escape(text)}, line {line}, {us:.3f} µs</title></rect>"
         )
-        if b - a > len(text) * _LABEL_WIDTH + 8:
-            ink = "#ffffff" if colour in ("#0072b2", "#d55e00", "#009e73", "#7f7f7f") else _INK
-            yield _text((a + b) / 2, y + 13, text, anchor="middle", colour=ink, size=11)
+        if b - a > len(text) * LABEL_WIDTH + 8:
+            ink = "#ffffff" if colour in ("#0072b2", "#d55e00", "#009e73", "#7f7f7f") else INK
+            yield label((a + b) / 2, y + 13, text, anchor="middle", colour=ink, size=11)
     if fine:
-        yield _dense(fine, y, colour)
+        yield dense_bar(fine, y, colour)
 
 
-def _dense(fine: list[tuple[float, float]], y: float, colour: str) -> str:
+def dense_bar(fine: list[tuple[float, float]], y: float, colour: str, what: str = "instructions") -> str:
     """Bars too narrow to be seen, as one."""
     start, stop = fine[0][0], fine[-1][1]
     width = max(stop - start, 0.4)
     share = min(1.0, sum(b - a for a, b in fine) / width)
     opacity = 0.25 + 0.75 * share
     return (
-        f'<rect x="{start:.2f}" y="{y:.1f}" width="{width:.2f}" height="{_BAR}" fill="{colour}" '
+        f'<rect x="{start:.2f}" y="{y:.1f}" width="{width:.2f}" height="{BAR}" fill="{colour}" '
         f'opacity="{opacity:.2f}">'
-        f"<title>{len(fine)} instructions, busy {share:.0%}</title></rect>"
+        f"<title>{len(fine)} {what}, busy {share:.0%}</title></rect>"
     )
 
 
-def _axis(window: tuple[float, float], scale: float, top: float, bottom: float) -> Iterator[str]:
+def time_axis(window: tuple[float, float], scale: float, top: float, bottom: float) -> Iterator[str]:
+    """Ticks in microseconds."""
     low, high = window
     step = _step((high - low) / 9)
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     tick = math.ceil(low / step - 1e-9) * step
     while tick <= high + step * 1e-6:
-        x = _LEFT + (tick - low) * scale
+        x = LEFT + (tick - low) * scale
         yield (
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom + 5:.1f}" '
             f'stroke="#d5d8dc" stroke-width="1"/>'
         )
-        yield _text(x, bottom + 19, f"{tick:.{digits}f}", anchor="middle", colour=_FAINT)
+        yield label(x, bottom + 19, f"{tick:.{digits}f}", anchor="middle", colour=FAINT)
         tick += step
-    yield _text(_WIDTH - 8, bottom + 19, "µs", anchor="end", colour=_FAINT)
+    yield label(WIDTH - 8, bottom + 19, "µs", anchor="end", colour=FAINT)
 
 
 def _step(about: float) -> float:
@@ -191,16 +194,16 @@ def _step(about: float) -> float:
 
 
 def _legend(pipes: list[str], y: float) -> Iterator[str]:
-    x = float(_LEFT)
+    x = float(LEFT)
     for pipe in pipes:
         text = f"{pipe}: {_MEANINGS[pipe]}"
         yield f'<rect x="{x:.0f}" y="{y - 10:.1f}" width="12" height="12" fill="{_COLOURS[pipe]}"/>'
-        yield _text(x + 17, y, text, colour=_INK)
+        yield label(x + 17, y, text, colour=INK)
         x += 17 + len(text) * 7 + 18
 
 
-def _text(
-    x: float, y: float, text: str, anchor: str = "start", size: int = 12, weight: str = "", colour: str = _INK
+def label(
+    x: float, y: float, text: str, anchor: str = "start", size: int = 12, weight: str = "", colour: str = INK
 ) -> str:
     bold = f' font-weight="{weight}"' if weight else ""
     return (

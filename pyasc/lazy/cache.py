@@ -8,23 +8,25 @@ miss.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import os
 import threading
 import warnings
 from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from time import perf_counter
 
 from ..backend.base import Backend, Executable
 from ..backend.ir import Binding, Kernel
 from ..config import config
+from . import events
 from .bucket import Buckets
 
 MAGIC = b"pyasc-kernel-1\n"
 MAX_KERNELS = 4096
-ENDINGS = (".kernel", ".host", ".sim", ".tmp")
+ENDINGS = (".kernel", ".host", ".sim", ".foreign", ".tmp")
 
 
 class KernelCache:
@@ -94,14 +96,16 @@ class KernelCache:
         code = self.read("kernel", key)
         if code is not None:
             try:
-                executable = backend.load(kernel, tuning, code)
+                with events.span("load", kernel.name):
+                    executable = backend.load(kernel, tuning, code)
             except ValueError:
                 pass  # written by something else under our name: a miss like any other
             else:
                 self.counts["disk_hits"] += 1
                 return executable
         start = perf_counter()
-        executable, code = backend.compile(kernel, tuning)
+        with events.span("compile", kernel.name), _no_collection():
+            executable, code = backend.compile(kernel, tuning)
         self.compile_ms += (perf_counter() - start) * 1e3
         self.counts["compiles"] += 1
         self.write("kernel", key, code)
@@ -192,6 +196,19 @@ class KernelCache:
                 self._memory.clear()
             if disk:
                 evict(folder(), 0)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Put off Python's search for garbage: the many small objects that a kernel's code is written with set it
+    off, and going through everything a program holds takes longer than compiling."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _checksum(digest: bytes, code: bytes) -> bytes:

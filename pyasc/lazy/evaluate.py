@@ -33,11 +33,14 @@ from ..ops.errors import (
     TracingError,
     recorded_line,
 )
-from ..ops.primitives import SCALAR, WRAP_INDEX
+from ..ops.primitives import KERNEL, SCALAR, WRAP_INDEX
 from ..ops.traced import TracedNumber
+from . import events
 from .backends import canonical, create
+from .handwritten import Arguments, linearise, outside
 from .interpret import interpret
-from .plan import LabelledError, Plan, plan
+from .pipeline import LabelledError
+from .plan import Plan, plan
 
 MAX_PLANS = 2048
 # A trace that grew too long is evaluated at the line that did so last time, so that each turn of a loop
@@ -81,6 +84,11 @@ class Origin:
         By the label of a launch, the operations that its faults belong to.
     calls : dict
         By the label of what is called from Python, its operation.
+    steps : list
+        Of each launch and call of the plan, in order.
+    parts : list
+        Of the launches of kernels written by hand, labelled -1, -2 …: where the kernel was called, its
+        arguments, and the sites of its faults.
     """
 
     def __init__(self, tape: Tape, found: Plan) -> None:
@@ -89,12 +97,20 @@ class Origin:
             label: [_place(tape, p) for p in positions] for label, positions in found.faults.items()
         }
         self.calls = {label: _place(tape, label) for label in found.calls}
+        self.steps = [_place(tape, note.position) for note in found.notes]
+        self.parts = [
+            (_place(tape, position), Arguments.of(tape.nodes[position].attrs or ()), sites)
+            for position, sites in found.parts
+        ]
 
 
 def _place(tape: Tape, position: int) -> Place:
     node = tape.nodes[position]
+    name = node.primitive.name
+    if node.primitive is KERNEL:
+        name = Arguments.of(node.attrs or ()).kernel.name
     is_index = node.primitive is WRAP_INDEX
-    return Place(node.primitive.name, node.where, node.operands[1].value if is_index else None)
+    return Place(name, node.where, node.operands[1].value if is_index else None)
 
 
 def backend(name: str = "") -> Backend:
@@ -144,7 +160,10 @@ def evaluate(nodes: Sequence[Node]) -> None:
         pending = [node for node in nodes if node.buffer is None]
         if not pending:
             return
-        tape = _graph.linearise(pending)
+        if events.recorder is None:
+            tape = linearise(pending)
+        else:
+            tape = events.timed("record", "linearise", linearise, pending)
         if _traced:
             _notice_numbers(tape)
             _refuse_leaves([tape.nodes[p] for p in tape.leaves])
@@ -179,7 +198,9 @@ def run(
     with _lock:
         _running.append(origin)
         try:
-            return found.program.run(leaves, scalars, receivers)
+            if events.recorder is None:
+                return found.program.run(leaves, scalars, receivers)
+            return _recorded(events.recorder, found, origin(), leaves, scalars, receivers)
         except OutOfMemory as error:
             raise _explained(error, origin().result) from None
         except LabelledError as error:
@@ -189,6 +210,22 @@ def run(
             raise LinearAlgebraError(message, origin().result.line) from None
         finally:
             _running.pop()
+
+
+def _recorded(
+    recorder: events.Recorder,
+    found: Plan,
+    origin: Origin,
+    leaves: list[Any],
+    scalars: bytes,
+    receivers: Sequence[Node] | None,
+) -> list[Any]:
+    """Run a plan and tell the recorder how long each step took."""
+    log: list[tuple[str, int, int, int]] = []
+    try:
+        return found.program.run(leaves, scalars, receivers, log)
+    finally:
+        recorder.steps(found.notes, lambda: [place.line for place in origin.steps], log)
 
 
 def buffer_of(tensor: TensorBase) -> Any:
@@ -207,19 +244,42 @@ def buffer_of(tensor: TensorBase) -> Any:
     return node.buffer
 
 
-def plan_of(tape: Tape, donate: bool = True) -> Plan:
-    """The plan for a tape, from the cache or made now. Without `donate` it leaves every leaf as it is."""
-    key = (_name, tape.key, config.fast_math, donate)
+def plan_of(tape: Tape, donate: bool = True, in_place: bool = False) -> Plan:
+    """The plan for a tape, from the cache or made now. Without `donate` it leaves every leaf as it is, but
+    for those that kernels written by hand write where they do so `in_place`."""
+    key = (_name, tape.key, config.fast_math, donate, in_place)
     with _lock:
         found = _plans.get(key)
         if found is None:
             try:
-                found = _plans[key] = plan(tape, backend(), donate)
+                with events.span("schedule", f"{len(tape.nodes)} operations"):
+                    found = _plans[key] = plan(tape, backend(), donate, in_place)
             except LabelledError as error:
                 raise _not_run(error, _place(tape, error.label)) from None
             if len(_plans) > MAX_PLANS:
                 _plans.popitem(last=False)
         return found
+
+
+def run_in_place(node: Node) -> tuple[Plan, Tape]:
+    """Run the call of a kernel written by hand at once, on the very buffers of the arrays that it writes.
+
+    Gives the plan that was run, and the tape it was made for.
+    """
+    with _lock:
+        pending = [o for o in node.operands if o.buffer is None and o.primitive is not SCALAR]
+        if pending:
+            evaluate(pending)
+        tape = linearise([node], False)
+        if _traced:
+            _refuse_leaves([tape.nodes[p] for p in tape.leaves])
+        found = plan_of(tape, donate=False, in_place=True)
+        if config.interpret:
+            interpret(tape, in_place=True)
+        else:
+            leaves = [tape.nodes[p].buffer for p in tape.leaves]
+            run(found, lambda: Origin(tape, found), leaves, tape.scalars + found.constants)
+        return found, tape
 
 
 def clear_plans() -> None:
@@ -278,6 +338,9 @@ def owner(tensor: TensorBase) -> Any:
 def _fault(label: int, code: int, value: int) -> Exception:
     """The error for a fault that a kernel reported, at the line that recorded the operation."""
     origin = _running[-1]()
+    if label < 0:
+        place, arguments, sites = origin.parts[-label - 1]
+        return outside(arguments, sites[code - 1] if sites else code - 1, value, place.line)
     places = origin.faults.get(label, [])
     if code > len(places):
         return BackendError(f"[kernel] fault {code} with value {value}", origin.result.line)
@@ -293,6 +356,8 @@ def _labelled(error: LabelledError, origin: Origin) -> Exception:
     """The error for what a kernel called from Python raised."""
     if isinstance(error.cause, KernelFault):
         return _fault(error.label, error.cause.code, error.cause.value)
+    if error.label < 0:
+        return _not_run(error, origin.parts[-error.label - 1][0])
     return _not_run(error, origin.calls.get(error.label, origin.result))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from ..config import config
 from ..ops._graph import Tape
-from ..ops.primitives import LEAF, SCALAR
+from ..ops.primitives import KERNEL, LEAF, SCALAR, Primitive
+from .handwritten import Arguments
 from .schedule import Schedule
 from .simplify import Graph
 
@@ -33,7 +35,7 @@ def format_tape(tape: Tape) -> str:
                 operands.append(f"array{list(operand.shape)}")
             else:
                 operands.append(f"%{o}")
-        attrs = f" {node.attrs}" if node.attrs else ""
+        attrs = _attributes(node.primitive, node.attrs)
         kept = "  (kept)" if position in tape.outputs else ""
         lines.append(
             f"%{position} = {node.primitive.name}{attrs} {', '.join(operands)} : "
@@ -42,11 +44,20 @@ def format_tape(tape: Tape) -> str:
     return "\n".join(lines)
 
 
+def _attributes(primitive: Primitive, attrs: tuple[Any, ...] | None) -> str:
+    if not attrs:
+        return ""
+    if primitive is KERNEL:
+        arguments = Arguments.of(attrs)
+        return f" {arguments.kernel.name}[{', '.join(map(str, arguments.grid))}]"
+    return f" {attrs}"
+
+
 def format_graph(graph: Graph) -> str:
     """One line for each value."""
     lines = []
     for n, value in enumerate(graph.values):
-        attrs = f" {value.attrs}" if value.attrs else ""
+        attrs = _attributes(value.primitive, value.attrs)
         operands = ", ".join(f"%{o}" for o in value.operands)
         kept = "  (kept)" if n in graph.outputs else ""
         lines.append(

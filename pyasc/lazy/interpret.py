@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from ..backend import _runtime
 from ..ops._graph import Node, Tape
 from ..ops.errors import IndexOutOfBounds, recorded_line
-from ..ops.primitives import LEAF, SCALAR
+from ..ops.primitives import KERNEL, KERNEL_OUTPUT, LEAF, SCALAR
+from . import handwritten
 
 Array = NDArray[Any]
 
@@ -27,9 +28,13 @@ def compute(node: Node, operands: list[Array]) -> Array:
     return np.asarray(value, node.dtype)
 
 
-def interpret(tape: Tape) -> list[Any]:
-    """The buffers of the tape's outputs, in order."""
+def interpret(tape: Tape, in_place: bool = False) -> list[Any]:
+    """The buffers of the tape's outputs, in order.
+
+    With `in_place`, a call of a kernel written by hand also writes into the leaves that are its targets.
+    """
     values: list[Array | None] = []
+    calls: dict[int, list[Array]] = {}
     last_use = [0] * len(tape.nodes)
     for position in range(len(tape.nodes)):
         for operand in tape.operands(position):
@@ -42,6 +47,12 @@ def interpret(tape: Tape) -> list[Any]:
             value = _runtime.array(node.buffer, node.shape, node.dtype, writable=True)
         elif node.primitive is SCALAR:
             value = np.asarray(node.value, node.dtype)
+        elif node.primitive is KERNEL:
+            given = [v for o in operands if (v := values[o]) is not None]
+            calls[position] = _call(node, given, in_place)
+            value = calls[position][0]
+        elif node.primitive is KERNEL_OUTPUT:
+            value = calls[operands[0]][(node.attrs or (0,))[0]]
         else:
             value = compute(node, [v for o in operands if (v := values[o]) is not None])
         values.append(value)
@@ -51,6 +62,19 @@ def interpret(tape: Tape) -> list[Any]:
             if last_use[operand] == position:
                 values[operand] = None
     return [results[position] for position in tape.outputs]
+
+
+def _call(node: Node, operands: list[Array], in_place: bool) -> list[Array]:
+    """What a call of a kernel written by hand leaves in its targets."""
+    attrs = node.attrs or ()
+    results, fault = handwritten.interpret(attrs, operands)
+    if fault is not None:
+        line = None if node.where is None else recorded_line(node.where)
+        raise handwritten.outside(handwritten.Arguments.of(attrs), fault[0] - 1, fault[1], line)
+    if in_place:
+        for t, result in zip(handwritten.Arguments.of(attrs).targets, results, strict=True):
+            operands[t][...] = result
+    return results
 
 
 def store(value: Array) -> Any:

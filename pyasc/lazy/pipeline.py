@@ -5,34 +5,71 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from ..backend.base import Backend
+from ..backend.base import Backend, KernelFault, LaunchError
 from ..backend.ir import format_kernel
 from ..backend.verify import verify_binding, verify_kernel
 from ..config import config
 from ..ops._graph import Tape
+from ..ops.primitives import KERNEL
 from .format import format_graph, format_schedule, format_tape, log_pass
+from .handwritten import Handwritten, lower_call
 from .lower import LoweredKernel, lower
-from .schedule import Schedule, schedule
-from .simplify import simplify
+from .schedule import Schedule, Step, schedule
+from .simplify import Graph, simplify
+
+Lowered = LoweredKernel | Handwritten | None
 
 
-def compile_tape(tape: Tape, backend: Backend) -> tuple[Schedule, list[LoweredKernel | None]]:
-    """The steps of a tape, and for each the kernel to run; None where it is a host call."""
+class LabelledError(Exception):
+    """A `KernelFault` or `LaunchError`, its cause, with the label of the launch that raised it."""
+
+    def __init__(self, label: int, cause: KernelFault | LaunchError) -> None:
+        super().__init__(label)
+        self.label = label
+        self.cause = cause
+
+
+def compile_tape(tape: Tape, backend: Backend, once: bool = False) -> tuple[Schedule, list[Lowered]]:
+    """The steps of a tape, and for each the kernel to run; None where it is a host call.
+
+    With `once` it may be made for the very numbers on the tape, not for others in their place.
+    """
     log_pass("trace", partial(format_tape, tape))
     graph = simplify(tape)
     log_pass("simplify", partial(format_graph, graph))
     cut = schedule(graph, backend)
     log_pass("schedule", partial(format_schedule, cut))
-    kernels = [None if step.host else _compilable(lower(cut, step)) for step in cut.steps]
+    values = [node.value for node in tape.nodes] if once and backend.fallback is not None else []
+    kernels = [_lower(cut, step, backend, values) for step in cut.steps]
     for made in kernels:
-        if made is None:
+        if not isinstance(made, LoweredKernel):
             continue
         if config.verify:
             verify_kernel(made.kernel)
             verify_binding(made.kernel, made.binding, [graph.values[v].size for v in made.operands])
         log_pass("lower", partial(format_kernel, made.kernel, made.binding))
     return cut, kernels
+
+
+def _lower(cut: Schedule, step: Step, backend: Backend, values: list[Any]) -> Lowered:
+    if not step.host:
+        return _compilable(lower(cut, step))
+    if any(cut.graph.values[v].primitive is KERNEL for v in step.members):
+        return _call(cut.graph, step, backend, values)
+    return None
+
+
+def _call(graph: Graph, step: Step, backend: Backend, values: list[Any]) -> Handwritten:
+    members = sorted(step.members)
+    position = graph.values[members[0]].position
+    try:
+        made = lower_call(graph, members, backend, values)
+    except LaunchError as error:
+        raise LabelledError(position, error) from error
+    log_pass("lower", partial(str, made.kernel))
+    return made
 
 
 def _compilable(made: LoweredKernel) -> LoweredKernel:

@@ -6,23 +6,26 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import _runtime
-from ..backend.base import Backend, Call, Executable, KernelFault, LaunchError
+from ..backend.base import Backend, Call, Executable, KernelFault, Launch, LaunchError
 from ..backend.ir import Access as KernelAccess
 from ..backend.ir import Binding, Instr, Kernel, Operand
 from ..ops._graph import Tape
 from ..ops.meaning import strided
-from ..ops.primitives import EMPTY, FULL, LEAF, SCALAR, UPDATE, VIEW
+from ..ops.primitives import EMPTY, FULL, HOST_CALL, LEAF, SCALAR, UPDATE, VIEW
 from ..ops.storage import contiguous_strides
 from .cache import kernels as kernel_cache
 from .domain import Access, decompose
+from .events import Note, moved
+from .handwritten import Handwritten
 from .lower import LoweredKernel
-from .pipeline import compile_tape
+from .pipeline import LabelledError, Lowered, compile_tape
 from .schedule import Schedule, Step
 from .simplify import Value
 
@@ -47,6 +50,11 @@ class Plan:
         Keep the code of the kernels in memory.
     calls : tuple of int
         The labels of what is called from Python, whose errors name the operation.
+    parts : tuple of (int, tuple of int)
+        Of the launches of kernels written by hand, which are labelled -1, -2 …: the position in the tape of
+        the call, and the site of each fault; () where fault 1 is site 0.
+    notes : tuple of Note
+        What each launch and call of the program is, in order.
     """
 
     program: _runtime.Program
@@ -54,29 +62,27 @@ class Plan:
     faults: dict[int, tuple[int, ...]]
     executables: tuple[Executable, ...]
     calls: tuple[int, ...]
-
-
-class LabelledError(Exception):
-    """A `KernelFault` or `LaunchError`, its cause, with the label of the launch that raised it."""
-
-    def __init__(self, label: int, cause: KernelFault | LaunchError) -> None:
-        super().__init__(label)
-        self.label = label
-        self.cause = cause
+    parts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 class Planner:
-    """Builds the program of one schedule."""
+    """Builds the program of one schedule.
+
+    With `in_place`, a call of a kernel written by hand writes into its leaves whatever else refers to them.
+    """
 
     def __init__(
         self,
         tape: Tape,
         cut: Schedule,
-        lowered: list[LoweredKernel | None],
+        lowered: list[Lowered],
         backend: Backend,
         donate: bool,
+        in_place: bool = False,
     ) -> None:
         self.donate = donate
+        self.in_place = in_place
         # Whether a leaf is written over, and whether something after that might still fail.
         self.donated = self.unsafe = False
         self.tape = tape
@@ -92,6 +98,8 @@ class Planner:
         self.reads: list[set[int]] = []
         self.executables: list[Executable] = []
         self.calls: list[int] = []
+        self.parts: list[tuple[int, tuple[int, ...]]] = []
+        self.notes: list[Note] = []
 
     def run(self) -> Plan:
         leaves = {position: n for n, position in enumerate(self.tape.leaves)}
@@ -109,18 +117,33 @@ class Planner:
                 self.slot_of[v] = slots
                 slots += 1
         self._lifetimes()
+        self.spare = slots
+        # At most the result of a target that nobody asks for, and what it was before.
+        slots += sum(
+            2 * len(made.arguments.targets) for made in self.lowered if isinstance(made, Handwritten)
+        )
         outputs = [self.slot_of[v] for v in self.schedule.graph.outputs]
         self.program = _runtime.Program(len(self.tape.leaves), slots, outputs)
         for n, (step, kernel) in enumerate(zip(self.schedule.steps, self.lowered, strict=True)):
             if kernel is None:
                 self._host(step)
+            elif isinstance(kernel, Handwritten):
+                self._handwritten(n, kernel)
             else:
                 self._kernel(n, step, kernel)
             for v in self.reads[n] | set(step.members):
                 if self.last_use.get(v, n) == n and self._is_temporary(v) and v in self.slot_of:
                     self.program.free(self.slot_of[v])
         constants = struct.pack(f"<{len(self.constants)}q", *self.constants)
-        return Plan(self.program, constants, self.faults, tuple(self.executables), tuple(self.calls))
+        return Plan(
+            self.program,
+            constants,
+            self.faults,
+            tuple(self.executables),
+            tuple(self.calls),
+            tuple(self.parts),
+            tuple(self.notes),
+        )
 
     # --- memory --------------------------------------------------------------------------------------
 
@@ -128,7 +151,7 @@ class Planner:
         """For each value in memory, the last step that reads it; outputs outlive every step."""
         for n, (step, kernel) in enumerate(zip(self.schedule.steps, self.lowered, strict=True)):
             read: set[int] = set()
-            if kernel is not None:
+            if isinstance(kernel, LoweredKernel):
                 read.update(kernel.operands)
             for v in step.members:
                 value = self.values[v]
@@ -226,34 +249,123 @@ class Planner:
     def _launch(self, lowered: LoweredKernel) -> None:
         if lowered.faults:
             self.faults[lowered.position] = lowered.faults
-        try:
-            executable = kernel_cache.executable(lowered.backend, lowered.kernel, lowered.binding)
-        except LaunchError as error:
-            raise LabelledError(lowered.position, error) from error
-        self.executables.append(executable)
-        launch = executable.bind(lowered.binding)
+        launch = self._bound(lowered.backend, lowered.kernel, lowered.binding, lowered.position)
         scalars = [
             self._constant(source) if held else self.scalar_index[source] for held, source in lowered.scalars
         ]
+        slots = [self.slot_of[v] for v in lowered.operands]
+        if isinstance(launch, Call):
+            self.calls.append(lowered.position)
+        dtypes = [o.dtype for o in lowered.kernel.operands]
+        nbytes = moved(lowered.kernel, lowered.binding, [self.values[v].size for v in lowered.operands])
+        self._note("kernel", lowered.kernel.name, lowered.backend.name, lowered.position, sum(nbytes))
+        self._run(launch, slots, dtypes, scalars, lowered.position)
+
+    def _bound(self, backend: Backend, kernel: Any, binding: Any, label: int) -> Launch | Call:
+        """The launch of a kernel, compiled if need be."""
+        try:
+            executable = kernel_cache.executable(backend, kernel, binding)
+        except LaunchError as error:
+            raise LabelledError(label, error) from error
+        self.executables.append(executable)
+        return executable.bind(binding)
+
+    def _run(
+        self,
+        launch: Launch | Call,
+        slots: list[int],
+        dtypes: list[np.dtype[Any]],
+        scalars: list[int],
+        label: int,
+    ) -> None:
+        """Add a launch whose operands are in these slots."""
         if isinstance(launch, Call):
             self._may_fail()
-            self.calls.append(lowered.position)
-            self.program.call(
-                _kernel_call(launch, lowered),
-                [self.slot_of[v] for v in lowered.operands],
-                scalars,
-                lowered.position,
-            )
+            self.program.call(_kernel_call(launch, dtypes, label), slots, scalars, label)
             return
         self.program.launch(
             [(p.function, p.units, p.grain) for p in launch.phases],
-            [(self.slot_of[lowered.operands[operand]], offset) for operand, offset in launch.pointers],
+            [(slots[operand], offset) for operand, offset in launch.pointers],
             list(launch.integers),
             scalars,
             launch.scratch,
             launch.thread_scratch,
-            lowered.position,
+            label,
         )
+
+    def _note(self, kind: str, name: str, backend: str, position: int, nbytes: int) -> None:
+        """Say what the next launch or call is."""
+        self.notes.append(Note(kind, name, backend, position, nbytes))
+
+    # --- kernels written by hand -----------------------------------------------------------------------
+
+    def _handwritten(self, n: int, made: Handwritten) -> None:
+        written: dict[int, int] = {}  # the slot of each target afterwards
+        before: dict[int, int] = {}  # the slot of its version before, where that is read besides
+        spare = self.spare
+        for t, v in zip(made.arguments.targets, made.results, strict=True):
+            base = made.owners[t]
+            slot = written[t] = self.slot_of[v] if v >= 0 else self._spare_slot()
+            held = base in self.slot_of
+            over = held and self.in_place and self.values[base].primitive is LEAF
+            if t in made.rewritten and (over or not held):
+                before[t] = self._spare_slot()
+                self.program.allocate(before[t], self._bytes(base))
+                self._begin_as(before[t], base)
+            if over:
+                self.program.alias(slot, self.slot_of[base])
+            elif held and t not in made.rewritten and self._may_overwrite(base, n):
+                self.program.alias(slot, self.slot_of[base])
+                self.donated = self.donated or self.values[base].primitive is LEAF
+            else:
+                self._may_fail()
+                self.program.allocate(slot, self._bytes(base))
+                if t not in made.replaced:
+                    self._begin_as(slot, base)
+        read = {n: self.slot_of[o] for n, o in enumerate(made.owners) if o in self.slot_of} | before
+        slots = [
+            written[p.operand] if a.writes else read[p.operand]
+            for a, p in zip(made.kernel.arrays, made.arguments.places, strict=True)
+        ]
+        if not made.proven:
+            self._may_fail()
+        for part in made.parts:
+            self.parts.append((made.position, part.sites))
+            label = -len(self.parts)
+            if part.call is not None:
+                launch: Launch | Call = part.call()
+            else:
+                launch = self._bound(part.backend, part.kernel, part.binding, made.position)
+            sizes = (
+                prod(made.binding.shapes[a]) * made.kernel.arrays[a].dtype.itemsize for a in part.operands
+            )
+            self._note("kernel", made.kernel.name, part.backend.name, made.position, sum(sizes))
+            self._run(
+                launch,
+                [slots[a] for a in part.operands],
+                [made.kernel.arrays[a].dtype for a in part.operands],
+                [
+                    self._constant(source) if held else self.scalar_index[made.scalars[source]]
+                    for held, source in part.scalars
+                ],
+                label,
+            )
+        for slot in range(spare, self.spare):
+            self.program.free(slot)
+
+    def _spare_slot(self) -> int:
+        """A slot for what is needed during one step."""
+        self.spare += 1
+        return self.spare - 1
+
+    def _begin_as(self, slot: int, v: int) -> None:
+        """Fill a new buffer with a value."""
+        value = self.values[v]
+        if v in self.slot_of:
+            n = value.dtype.itemsize
+            self.program.copy(slot, 0, [n], self.slot_of[v], 0, [n], [value.size], n)
+        elif value.primitive is FULL:
+            self._fill(slot, value)
 
     def _constant(self, value: int) -> int:
         if value not in self.constants:
@@ -268,7 +380,7 @@ class Planner:
         base = value.operands[0]
         if base not in self.slot_of:
             if self.values[base].primitive is FULL:
-                self._fill(v, self.values[base])
+                self._fill(self.slot_of[v], self.values[base])
             return
         target, source = self.slot_of[v], self.slot_of[base]
         itemsize = value.dtype.itemsize
@@ -307,7 +419,7 @@ class Planner:
             low[k], high[k] = start[k], stop[k]
         return boxes
 
-    def _fill(self, v: int, full: Value) -> None:
+    def _fill(self, slot: int, full: Value) -> None:
         """A kernel that writes one scalar everywhere."""
         scalar = self.values[full.operands[0]]
         kernel = Kernel(
@@ -325,9 +437,11 @@ class Planner:
             not backend.supports("full", full.dtype) or backend.refusal(kernel, binding)
         ):
             backend = backend.fallback
-        self._launch(
-            LoweredKernel(kernel, binding, (v,), ((False, scalar.position),), full.position, backend)
-        )
+        launch = self._bound(backend, kernel, binding, full.position)
+        if isinstance(launch, Call):
+            self.calls.append(full.position)
+        self._note("kernel", "fill", backend.name, full.position, full.size * full.dtype.itemsize)
+        self._run(launch, [slot], [full.dtype], [self.scalar_index[scalar.position]], full.position)
 
     # --- host calls ----------------------------------------------------------------------------------
 
@@ -346,6 +460,9 @@ class Planner:
         slots.append(self.slot_of[v])
         function = self.backend.host_kernel(value.primitive.name)
         self.calls.append(value.position)
+        name = value.primitive.name if value.primitive is not HOST_CALL else str(value.attrs[0])
+        nbytes = self._bytes(v) + sum(self._bytes(o) for o in value.operands)
+        self._note("host", name, self.backend.name, value.position, nbytes)
         self.program.call(_host_call(value, readers, function), slots, scalars, value.position)
 
     def _reader(
@@ -394,9 +511,9 @@ def _host_call(
     return call
 
 
-def _kernel_call(launch: Call, lowered: LoweredKernel) -> Callable[[list[Any], list[int]], None]:
-    dtypes = [o.dtype for o in lowered.kernel.operands]
-
+def _kernel_call(
+    launch: Call, dtypes: list[np.dtype[Any]], label: int
+) -> Callable[[list[Any], list[int]], None]:
     def call(buffers: list[Any], scalars: list[int]) -> None:
         arrays = [
             _runtime.array(buffer, (buffer.nbytes // dtype.itemsize,), dtype, writable=True)
@@ -405,17 +522,18 @@ def _kernel_call(launch: Call, lowered: LoweredKernel) -> Callable[[list[Any], l
         try:
             launch.function(arrays, scalars)
         except (KernelFault, LaunchError) as error:
-            raise LabelledError(lowered.position, error) from error
+            raise LabelledError(label, error) from error
 
     return call
 
 
-def plan(tape: Tape, backend: Backend, donate: bool = True) -> Plan:
+def plan(tape: Tape, backend: Backend, donate: bool = True, in_place: bool = False) -> Plan:
     """The program for a tape: compiles what it needs and lays out its memory.
 
-    With `donate`, leaves that nothing else refers to may be written over.
+    With `donate`, leaves that nothing else refers to may be written over; with `in_place` those that kernels
+    written by hand write are, and nothing else.
     """
     cut, kernels = compile_tape(tape, backend)
-    planner = Planner(tape, cut, kernels, backend, donate)
+    planner = Planner(tape, cut, kernels, backend, donate, in_place)
     made = planner.run()
     return Planner(tape, cut, kernels, backend, donate=False).run() if planner.unsafe else made

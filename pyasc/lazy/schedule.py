@@ -18,6 +18,8 @@ from ..ops.primitives import (
     FULL,
     GATHER,
     IOTA,
+    KERNEL,
+    KERNEL_OUTPUT,
     LEAF,
     REDUCE,
     SCALAR,
@@ -145,9 +147,15 @@ class Scheduler:
                 self._store_operands(value)
 
     def _store_operands(self, value: Value) -> None:
-        for o in value.operands:
+        """Store what a host call reads: whole values, or what they are views of."""
+        handwritten = value.primitive is KERNEL
+        targets = value.attrs[3] if handwritten else ()
+        for n, o in enumerate(value.operands):
             operand = self.values[o]
-            self._store(operand.operands[0] if operand.primitive is VIEW and o not in self.stored else o)
+            if n in targets and operand.primitive in (EMPTY, FULL):
+                continue  # the kernel's own buffer begins as that
+            through = operand.primitive is VIEW and not handwritten and o not in self.stored
+            self._store(operand.operands[0] if through else o)
 
     def _store(self, v: int) -> None:
         if self.values[v].primitive not in (LEAF, SCALAR):
@@ -183,6 +191,8 @@ class Scheduler:
 
     def _why(self, value: Value) -> str:
         """Why a value runs on the host."""
+        if value.primitive is KERNEL:
+            return "a kernel written by hand"
         if value.primitive.kind is Kind.HOST or value.primitive is EMPTY:
             return "runs on the host"
         attrs = () if value.primitive.kind in (Kind.VIEW, Kind.UPDATE) else value.attrs
@@ -285,6 +295,10 @@ class Scheduler:
 
     def _place(self, v: int) -> None:
         value = self.values[v]
+        if value.primitive is KERNEL_OUTPUT:
+            step = self.step_of[v] = self.step_of[value.operands[0]]
+            step.members[v] = True
+            return
         backend = self._backend_of(value)
         if backend is None:
             step = self._begin(Domain.of(value.shape), self._why(value), None)
@@ -379,6 +393,8 @@ class Scheduler:
         if not levels:
             return "another iteration domain"
         backend = step.backend
+        if backend is None and any(self.values[u].primitive is KERNEL for u in members):
+            return "what it reads comes from a kernel written by hand"
         if backend is None or backend is not self._backend_of(value):
             return (
                 "what it reads is computed on the host" if backend is not self.backend else "runs on the host"

@@ -69,7 +69,7 @@ def test_int32_bias() -> None:
         check(made, module, *sizes)
 
 
-@pytest.mark.parametrize("option", [f.name for f in fields(CubeOptions)])
+@pytest.mark.parametrize("option", [f.name for f in fields(CubeOptions) if f.name != "tile"])
 def test_each_option_turned_round(option: str) -> None:
     options = replace(CubeOptions(), **{option: not getattr(CubeOptions(), option)})
     made, module = kernel(contraction("float16", "float32", (False, False)), options)

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import test_messages_of_ascend
-import test_messages_of_functions
-import test_messages_of_recording
-import test_messages_of_values
 
 import pyasc
 from pyasc.ops import errors
 
 ROOT = Path(__file__).parent.parent.parent
 MISTAKES = [
-    *test_messages_of_recording.MISTAKES,
-    *test_messages_of_functions.MISTAKES,
-    *test_messages_of_values.MISTAKES,
-    *test_messages_of_ascend.MISTAKES,
+    entry
+    for path in sorted(Path(__file__).parent.glob("test_messages_of_*.py"))
+    for entry in getattr(importlib.import_module(path.stem), "MISTAKES", ())
 ]
 RAISED = {
     name
@@ -35,6 +30,16 @@ ELSEWHERE = {
     r"given\ one\ in\ which\ core\ .*\ stops\ at\ line\ .*": "of a run that was not checked",
     r"\[tile\]\ expected\ whole\ columns\ in\ a\ tile,\ given\ .*\ rows": "caught: the tile is cut then",
     r"\[cost\]\ .*": "no C++ compiler: tests/errors/test_messages_of_simulator.py",
+    **dict.fromkeys(
+        (
+            r"\[torch\]\ expected\ a\ dtype\ that\ tensors\ have,\ given\ .*",
+            r"\[torch\]\ expected\ a\ dense\ tensor\ on\ the\ CPU,\ given\ .*",
+            r"\[.*\]\ expected\ no\ out\ for\ tensors\ that\ require\ a\ gradient,\ given\ one",
+            r"\[.*\]\ expected\ an\ operator\ with\ gradient=…\ for\ tensors\ that\ require\ one,\ given\ "
+            r"one\ without;\ detach\ them,\ or\ call\ it\ under\ torch\.no_grad\(\)",
+        ),
+        "PyTorch, which is optional: tests/dsl/test_operators.py where it is installed",
+    ),
     r"\[.*\]\ expected\ memory\ for\ its\ result:\ .*.*": "a limit: tests/behaviours/test_reporting.py",
 }
 

@@ -47,6 +47,11 @@ bool conflict(const Piece& a, const Piece& b) {
     return !before(a, b) && !before(b, a);
 }
 
+// What is called an argument or the workspace.
+std::string named(const GlobalBuffer& buffer) {
+    return buffer.argument < 0 ? "the workspace" : format("argument %d", buffer.argument);
+}
+
 }  // namespace
 
 void Launch::check_cores() {
@@ -79,7 +84,6 @@ void Launch::check_cores() {
                 const bool write_first = other->access->kind != Access::Kind::Read;
                 const Piece& writer = write_first ? *other : piece;
                 const Piece& second = write_first ? piece : *other;
-                const int32_t argument = buffers[number].argument;
                 finding = {
                     sim::Kind::Race, second.core->index, second.access->site.line,
                     format(
@@ -88,13 +92,47 @@ void Launch::check_cores() {
                         second.access->site.name,
                         second.access->kind == Access::Kind::Read ? "The read" : "The written",
                         static_cast<unsigned long long>(std::max(piece.start, other->start)),
-                        argument < 0 ? "the workspace" : format("argument %d", argument).c_str(),
-                        at(writer.access->site).c_str(), writer.core->name().c_str(),
+                        named(buffers[number]).c_str(), at(writer.access->site).c_str(),
+                        writer.core->name().c_str(),
                         second.core->name().c_str(), at(second.access->site).c_str())};
                 return;
             }
             open.push_back(&piece);
         }
+        check_lines(number);
+        if (finding.kind != sim::Kind::None) return;
+    }
+}
+
+// The scalar unit writes to a cache that goes back to memory in whole lines. Buffers begin at a line.
+void Launch::check_lines(size_t number) {
+    constexpr uint64_t line = 64;
+    std::vector<Piece> pieces;
+    for (const auto& core : finished) {
+        if (!core || !core->cleans) continue;
+        uint64_t last = UINT64_MAX;
+        for (const GlobalAccess& access : core->traces[number].writes) {
+            if (access.pipe != static_cast<uint8_t>(Pipe::S)) continue;
+            for (uint64_t at = access.start / line; at <= (access.start + access.bytes - 1) / line; ++at) {
+                if (at != last) pieces.push_back({at * line, (at + 1) * line, core.get(), &access});
+                last = at;
+            }
+        }
+    }
+    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+        return a.start != b.start ? a.start < b.start : a.core->index < b.core->index;
+    });
+    for (size_t i = 1; i < pieces.size(); ++i) {
+        const Piece &one = pieces[i - 1], &other = pieces[i];
+        if (one.start != other.start || !conflict(one, other)) continue;
+        finding = {sim::Kind::Race, other.core->index, other.access->site.line,
+                   format("[%s] Bytes %llu to %llu of %s, a line of the data cache, are also written by %s of "
+                          "%s: one of the two is lost. Expected lines of each core's own. (%s, %s)",
+                          other.access->site.name, static_cast<unsigned long long>(one.start),
+                          static_cast<unsigned long long>(one.end - 1), named(buffers[number]).c_str(),
+                          at(one.access->site).c_str(), one.core->name().c_str(),
+                          other.core->name().c_str(), at(other.access->site).c_str())};
+        return;
     }
 }
 

@@ -54,7 +54,9 @@ namespace {
 
 [[noreturn]] void race(const Core& core, const Access& access, Pipe pipe, const char* name, Where where,
                        int before, uint32_t clock, const char* did, uint64_t offset) {
-    const Site& site = core.sites[static_cast<size_t>(before)][clock - 1];
+    const auto& sites = core.sites[static_cast<size_t>(before)];
+    const Site& site =
+        std::partition_point(sites.begin(), sites.end(), [&](const auto& s) { return s.clock < clock; })->site;
     const auto other = static_cast<Pipe>(before);
     core.fail(
         Kind::Race, where, name,
@@ -234,6 +236,16 @@ void check_index(const Core& core, const Intervals& index, const Access& access,
 
 }  // namespace
 
+namespace {
+
+// Whether a scalar access goes on where the one before ended, with nothing between that could tell them apart.
+bool continues(const GlobalAccess& last, const GlobalAccess& next) {
+    return last.pipe == next.pipe && last.count == 1 && last.kind == next.kind && last.wait == next.wait &&
+           last.epoch == next.epoch && last.start + last.bytes == next.start && last.site.line == next.site.line;
+}
+
+}  // namespace
+
 void check_global(Core& core, const Access& access, Pipe pipe, const char* name, Where where) {
     const GlobalBuffer& buffer = core.launch->buffers[static_cast<size_t>(access.buffer)];
     GlobalTrace& trace = core.traces[static_cast<size_t>(access.buffer)];
@@ -262,9 +274,16 @@ void mark_global(Core& core, const Access& access, Pipe pipe, const Site& site) 
                              static_cast<uint8_t>(p),
                              core.count[p],
                              static_cast<uint32_t>(core.waits.size() - 1),
+                             core.epoch + static_cast<uint32_t>(core.segments.size()),
                              site};
     const bool reads = access.kind == Access::Kind::Read;
-    (reads ? trace.reads : trace.writes).push_back(entry);
+    auto& entries = reads ? trace.reads : trace.writes;
+    if (pipe == Pipe::S && !entries.empty() && continues(entries.back(), entry)) {
+        entries.back().bytes += entry.bytes;
+        entries.back().clock = entry.clock;
+    } else {
+        entries.push_back(entry);
+    }
     if (trace.indexed) index_access(reads ? trace.read_index : trace.write_index, entry);
 }
 

@@ -480,7 +480,9 @@ bool Instruction::issue() {
                 check_local(core, access, pipe_, name_, where_);
         }
         const Site site{name_, where_.file, where_.line};
-        core.sites[p].push_back(site);
+        if (std::any_of(core.accesses.begin(), core.accesses.end(),
+                        [](const Access& access) { return access.space != Space::GM; }))
+            core.sites[p].push_back({core.count[p], site});
         for (const Access& access : core.accesses) {
             if (access.space == Space::GM)
                 mark_global(core, access, pipe_, site);
@@ -567,6 +569,8 @@ void store(const Global& tensor, uint64_t offset, const void* value, uint32_t by
     if (scalar(tensor, offset, bytes, false, true, "SetValue", where))
         std::memcpy(tensor.address + offset, value, bytes);
 }
+
+void clean_cache() { core_here().cleans = true; }
 
 namespace {
 thread_local uint64_t nothing = 0;  // what a reference refers to in a run that only costs

@@ -116,7 +116,8 @@ struct GlobalAccess {
     Access::Kind kind;
     uint8_t pipe;
     uint32_t clock;
-    uint32_t wait;  // how many waits for other cores came before it
+    uint32_t wait;   // how many waits for other cores came before it
+    uint32_t epoch;  // how many events and signals were set before it
     Site site;
     uint64_t low() const { return stride < 0 ? start - (count - 1) * static_cast<uint64_t>(-stride) : start; }
     uint64_t high() const {
@@ -184,13 +185,19 @@ struct Core {
     int32_t block, sub_block;
     std::unique_ptr<CoreMemory> memory;
     bool check, cost, move;
+    bool cleans = false;  // writes the scalar unit's cache back
     Registers registers;
 
     std::array<uint32_t, pipes> count{};  // instructions issued
     std::array<std::array<uint32_t, pipes>, pipes>
         known{};                               // known[p][q]: what of q is over before p goes on
     std::array<uint32_t, pipes> barrier_at{};  // instructions issued at the last barrier
-    std::array<std::vector<Site>, pipes> sites;
+    struct Issued {
+        uint32_t clock;
+        Site site;
+    };
+    std::array<std::vector<Issued>, pipes> sites;  // of what touched local memory
+    uint32_t epoch = 0;                            // events set, of any pipe
     std::vector<Access> accesses;
     struct Copied {
         Space from, to;
@@ -305,6 +312,7 @@ struct Launch {
                std::string what, std::function<bool()> ready);
     void report(const Finding& found);
     void check_cores();  // accesses of different cores to the same bytes
+    void check_lines(size_t buffer);  // and scalar writes to the same lines of the cache
 };
 
 std::string format(const char* text, va_list arguments);

@@ -51,6 +51,7 @@ void set_flag(Pipe from, Pipe to, int32_t id, Where where) {
             format("Expected a WaitFlag for %s, id %d, before it is set again, given a second SetFlag after "
                    "the one in line %d.",
                    event_name(from, to).c_str(), id, flag.where.line));
+    ++core.epoch;
     flag.set = true;
     flag.where = where;
     flag.clock = core.known[p];

@@ -165,9 +165,12 @@ class GlobalTensor {
     bool l2_ = true;
 };
 
-// The scalar unit sees GM through a cache; here it sees GM itself.
+// The scalar unit sees GM through a cache; here it sees GM itself. A kernel that writes the cache back must not
+// write back a line into which another core wrote.
 template <typename T, CacheLine line, DcciDst destination = DcciDst::CACHELINE_ALL>
-void DataCacheCleanAndInvalid(const GlobalTensor<T>&, sim::Where = sim::Where::here()) {}
+void DataCacheCleanAndInvalid(const GlobalTensor<T>&, sim::Where = sim::Where::here()) {
+    sim::clean_cache();
+}
 template <typename T, CacheLine line>
 void DataCacheCleanAndInvalid(const LocalTensor<T>&, sim::Where = sim::Where::here()) {}
 template <typename T, typename P>

@@ -162,6 +162,9 @@ void store(const Global& tensor, uint64_t offset, const void* value, uint32_t by
 void* scalar_reference(const Local& tensor, uint64_t offset, uint32_t bytes, Where where);
 void* scalar_reference(const Global& tensor, uint64_t offset, uint32_t bytes, Where where);
 
+// What the scalar unit wrote to GM goes there from its cache.
+void clean_cache();
+
 // True in a run that only costs: values read from memory (GetValue) are then 0.
 bool cost_only();
 

@@ -1,0 +1,1 @@
+"""Kernels written by hand in Python: `@pyasc.kernel`, C functions, custom operators."""
