@@ -24,7 +24,7 @@ help:
 	@echo 'make test-full  the tests with their heavy sweeps'
 	@echo 'make bench      the benchmarks beside NumPy, numexpr, numba, JAX, PyTorch, OpenCV, SciPy and C++'
 	@echo 'make lint       ruff, mypy --strict, clang-format'
-	@echo 'make docs       write docs/api.md from the op table and the generated parts of docs/ascend.md'
+	@echo 'make docs       write docs/api.md, and the generated parts of docs/ascend.md and docs/kernels.md'
 	@echo 'make clean      remove what was built and written; make distclean also removes $(VENV)'
 
 $(BIN)/python:
@@ -79,6 +79,7 @@ bench: $(VENV)/.installed-bench
 docs: setup
 	@$(BIN)/python docs/write_api.py
 	@$(BIN)/python docs/write_ascend.py
+	@$(BIN)/python docs/write_kernels.py
 
 clean:
 	rm -rf build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

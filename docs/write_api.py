@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pyasc
-from pyasc import errors
+from pyasc import errors, nn
 from pyasc.config import _SETTINGS
 from pyasc.ops.registry import Operation, operations
 
@@ -19,10 +20,28 @@ Written by `python docs/write_api.py` from the op table (`ops/`); a test checks 
 `x.name()` in the last column is the method of `Tensor`; NumPy functions called on tensors give the same.
 The full text of each, with parameters, results and errors, is `help(pyasc.<name>)`.
 """
+_METHODS_OF_MODULES = ("parameters", "state_dict", "load_state_dict", "to", "train", "eval")
 # What is no operation: the library's own functions, by section.
 LIBRARY = {
     "Evaluation": ("sync", "eager", "jit", "explain"),
     "Ascend": ("backend", "cost", "export"),
+    "Kernels": (
+        "kernel",
+        *("get_global_id", "get_local_id", "get_group_id", "get_global_size", "get_local_size"),
+        *("shared", "barrier", "register", "atomic_add", "atomic_max", "atomic_min"),
+    ),
+    "Kernels in tiles": ("auto_tiling", "alloc", "dma_copy", "elementwise", "reduce", "cast"),
+    "C functions and operators": (
+        *("FFI", "FFI.get_function", "register_operator", "unregister_operator", "operators", "AscendC"),
+    ),
+    "Profiler": (
+        "Profiler",
+        *(f"Profiler.{name}" for name in ("marker", "timeline", "save", "plot", "trace")),
+    ),
+    "Layers": (
+        *("Module", *(f"Module.{name}" for name in _METHODS_OF_MODULES), "Parameter"),
+        *(f"nn.{name}" for name in nn.__all__ if name not in ("Module", "Parameter", "functional")),
+    ),
     "Memory and caches": (
         "memory_stats",
         "reset_peak_memory",
@@ -36,8 +55,12 @@ LIBRARY = {
 
 def signature(function: object, name: str) -> str:
     """The call as a user writes it, without annotations."""
+    if isinstance(function, property):
+        return name
     found = inspect.signature(function)  # type: ignore[arg-type]
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values()]
+    plain = [
+        p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values() if p.name != "self"
+    ]
     text = str(found.replace(parameters=plain, return_annotation=inspect.Signature.empty))
     text = re.sub(r"<function \w+\.(\w+)[^>]*>|<class '([\w.]+)'>", r"\1\2", text)
     return f"{name}{text}"
@@ -72,7 +95,7 @@ def page() -> str:
     for title, names in LIBRARY.items():
         parts.append(f"## {title}\n\n| call | what it does |\n|---|---|")
         for name in names:
-            function = getattr(pyasc, name)
+            function = attrgetter(name)(pyasc)
             parts.append(row(name, function, function.__doc__, "").removesuffix(" |  |") + " |")
         parts.append("")
     for title, rows in families.items():

@@ -46,11 +46,11 @@ def table() -> str:
     return "\n".join(lines).rstrip()
 
 
-def marked(text: str, name: str, body: str) -> str:
+def marked(text: str, name: str, body: str, writer: str = "write_ascend.py") -> str:
     """The page with what stands between the marks of a name replaced."""
-    begin = f"<!-- {name}: written by docs/write_ascend.py -->"
+    begin = f"<!-- {name}: written by docs/{writer} -->"
     before, found, rest = text.partition(begin)
-    assert found, f"{PAGE.name} has no mark {begin}"
+    assert found, f"the page has no mark {begin}"
     _, _, after = rest.partition(END)
     return f"{before}{begin}\n\n{body}\n\n{END}{after}"
 
@@ -69,7 +69,11 @@ def kernels() -> tuple[Any, Any]:
 def loop(source: str) -> str:
     """The loop over tiles of a kernel."""
     lines = source.splitlines()
-    start = next(n for n, line in enumerate(lines) if line.startswith("    for (int64_t unit"))
+    start = next(
+        n
+        for n, line in enumerate(lines)
+        if line.startswith(("    for (int64_t unit", "    for (int64_t step"))
+    )
     end = next(n for n, line in enumerate(lines) if n > start and line == "    }")
     return textwrap.dedent("\n".join(lines[start : end + 1]))
 
