@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .ir import Binding, Kernel
-from .structured import StructuredBinding, StructuredKernel
+
+if TYPE_CHECKING:
+    from .structured import StructuredBinding, StructuredKernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ arguments and live in a `Binding`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
@@ -24,6 +25,8 @@ from typing import Any
 import numpy as np
 
 Dtype = np.dtype[Any]
+# Accesses whose offsets differ by no more than this share a pointer and differ by a constant.
+MAX_DELTA = 16
 
 
 @cache
@@ -70,6 +73,36 @@ class Access:
     layout: str
     anchor: int
     delta: int = 0
+
+
+def layout(strides: Sequence[int]) -> str:
+    """The layout classes of an access with these strides."""
+    classes = {0: Stride.ZERO, 1: Stride.UNIT, -1: Stride.NEGATIVE}
+    return "".join(classes.get(s, Stride.ANY) for s in strides)
+
+
+def anchored(walks: Sequence[tuple[int, tuple[int, ...], int]]) -> tuple[Access, ...]:
+    """Accesses of these operands, strides and offsets; those that lie close together share a pointer."""
+    accesses: list[Access] = []
+    leaders: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for n, (operand, strides, offset) in enumerate(walks):
+        anchor, delta = n, 0
+        if _rows_are_long(strides):
+            for leader in leaders.setdefault((operand, strides), []):
+                difference = offset - walks[leader][2]
+                if abs(difference) <= MAX_DELTA:
+                    anchor, delta = leader, difference
+                    break
+            else:
+                leaders[operand, strides].append(n)
+        accesses.append(Access(operand, layout(strides), anchor, delta))
+    return tuple(accesses)
+
+
+def _rows_are_long(strides: tuple[int, ...]) -> bool:
+    """Whether a small difference of offsets is along the innermost walked axis, whatever the sizes."""
+    walked = sorted(abs(s) for s in strides if s)
+    return len(walked) == 1 or (len(walked) > 1 and walked[1] > 4 * MAX_DELTA)
 
 
 @dataclass(frozen=True, slots=True)

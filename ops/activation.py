@@ -53,6 +53,16 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     approximate : {"none", "tanh"}
         ``"tanh"`` is ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3)))``.
 
+    Returns
+    -------
+    tensor of x's shape
+        Of x's dtype; of the default float's where that is no float.
+
+    Raises
+    ------
+    ArgumentError
+        For another `approximate`.
+
     Notes
     -----
     D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units", 2016.

@@ -145,7 +145,8 @@ def wrap_index(index: Array, size: Array, *, attrs: Attrs, shape: Shape, dtype: 
     return np.where(index < 0, index + size, index)
 
 
-_UFUNC: dict[str, Any] = {
+# How each reduction combines two values.
+COMBINE: dict[str, np.ufunc] = {
     "add": np.add,
     "mul": np.multiply,
     "max": np.maximum,
@@ -155,6 +156,18 @@ _UFUNC: dict[str, Any] = {
 }
 
 
+def neutral(how: str, dtype: Dtype) -> bool | int | float:
+    """What changes nothing when combined by ``how``; for maximum and minimum an extreme of the dtype."""
+    if how in ("max", "min"):
+        if dtype.kind == "b":
+            return how == "min"
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            return int(limits.min if how == "max" else limits.max)
+        return float("-inf" if how == "max" else "inf")
+    return {"add": 0, "mul": 1, "and": True, "or": False}[how]
+
+
 def reduce(x: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
     how, axes = attrs
     with np.errstate(all="ignore"):
@@ -162,18 +175,18 @@ def reduce(x: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
             (axis,) = axes
             return np.asarray(getattr(np, how)(x, axis=axis), dtype)
         if how in ("add", "mul") and is_narrow(x.dtype):
-            return np.asarray(_UFUNC[how].reduce(x.astype(np.float32), axis=axes).astype(dtype))
+            return np.asarray(COMBINE[how].reduce(x.astype(np.float32), axis=axes).astype(dtype))
         if how in ("add", "mul"):
-            return np.asarray(_UFUNC[how].reduce(x, axis=axes, dtype=x.dtype), dtype)
-        return np.asarray(_UFUNC[how].reduce(x, axis=axes), dtype)
+            return np.asarray(COMBINE[how].reduce(x, axis=axes, dtype=x.dtype), dtype)
+        return np.asarray(COMBINE[how].reduce(x, axis=axes), dtype)
 
 
 def scan(x: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:
     how, axis = attrs
     with np.errstate(all="ignore"):
         if is_narrow(x.dtype):
-            return np.asarray(_UFUNC[how].accumulate(x.astype(np.float32), axis=axis).astype(dtype))
-        return np.asarray(_UFUNC[how].accumulate(x, axis=axis, dtype=dtype))
+            return np.asarray(COMBINE[how].accumulate(x.astype(np.float32), axis=axis).astype(dtype))
+        return np.asarray(COMBINE[how].accumulate(x, axis=axis, dtype=dtype))
 
 
 def matmul(a: Array, b: Array, *, attrs: Attrs, shape: Shape, dtype: Dtype) -> Array:

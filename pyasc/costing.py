@@ -78,7 +78,7 @@ def cost(function: Callable[..., Any], *examples: Any, chip: str = DEFAULT_CHIP)
     TracingError
         Where the function needs a tensor's value.
     BackendError
-        If there is no C++ compiler.
+        If there is no C++ compiler, or data says how often loops of a kernel turn.
     """
     if not callable(function):
         raise DtypeError(f"[cost] expected a function, given {type(function).__name__}")

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from .backend.base import Backend, LaunchError
 from .backend.ir import Binding, Kernel, format_kernel
-from .backend.structured import Let, StructuredKernel, walk
-from .backend.structured.format import format_structured
 from .lazy import evaluate
 from .lazy.backends import generator
 from .lazy.cache import kernels as kernel_cache
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from .backend.ascend.backend import Ascend
     from .backend.ascend.generated import Generated
     from .backend.sim.cost import Cost
+    from .backend.structured import StructuredKernel
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ class KernelInfo:
         Raises
         ------
         BackendError
-            If there is no C++ compiler.
+            If there is no C++ compiler, or data says how often loops of the kernel turn.
         """
         from .backend.sim.backend import cost
 
@@ -183,7 +182,7 @@ class KernelInfo:
             assert work.product is not None
             return work.product
         ascend = _ascend(work.backend)
-        if isinstance(work.lowered.kernel, StructuredKernel):
+        if not isinstance(work.lowered.kernel, Kernel):
             return _structured(ascend, work.lowered, asked)
         kernel, binding = named(work.lowered.kernel, work.names), work.lowered.binding
         # What was cut for the chip has nothing that it lacks; indices are known to fit 32 bits there.
@@ -339,6 +338,8 @@ def _describe(cut: Schedule, step: Step, lowered: LoweredKernel, known: tuple[st
 
 def _describe_call(cut: Schedule, step: Step, made: Handwritten) -> list[KernelInfo]:
     """The launches that a call of a kernel written by hand takes."""
+    from .backend.structured.format import format_structured
+
     found = []
     for part in made.parts:
         arrays = [made.kernel.arrays[a] for a in part.operands]
@@ -395,6 +396,8 @@ def _describe_call(cut: Schedule, step: Step, made: Handwritten) -> list[KernelI
 
 def _primitives(kernel: StructuredKernel) -> tuple[str, ...]:
     """What a kernel computes, each thing once."""
+    from .backend.structured import Let, walk
+
     found = dict.fromkeys(s.op for s in walk(kernel.body) if isinstance(s, Let) and s.op in PRIMITIVES)
     return tuple(found) or ("copy",)
 

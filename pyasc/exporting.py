@@ -152,7 +152,7 @@ class _Export:
 
         session = self.jitted.session(*self.examples)
         names = session.names()
-        self.tape = _graph.linearise(session.roots, False)
+        self.tape = _graph.linearise(session.written, False)
         self.step("scheduling")
         cut, kernels = compile_tape(self.tape, evaluate.backend(f"sim:{self.chip}"), once=True)
         self._refuse(cut, kernels)

@@ -6,26 +6,29 @@ import builtins
 import contextlib
 import functools
 import inspect
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeGuard, TypeVar, overload
 
 import numpy as np
 
-from .dsl.kernel import Kernel
 from .explain import Explanation, names_in
 from .lazy import evaluate, events
 from .lazy.plan import Plan
-from .nn.module import Module
 from .ops import _graph, random
 from .ops._graph import Node, TensorBase
 from .ops.arguments import as_tensor, scalar
 from .ops.errors import DtypeError, TracingError
 from .ops.primitives import SCALAR
 from .ops.traced import TracedNumber
+
+if TYPE_CHECKING:
+    from .dsl.kernel import Kernel
+    from .nn.module import Module
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +40,19 @@ MAX_COMPARED = 1 << 16
 MAX_DEPTH = 4
 _OPAQUE = (type, FunctionType, ModuleType)
 _CONSTANTS = (str, bytes, type(None), np.dtype, type, complex)
+
+
+# Kernels and layers are imported when they are first asked for: what is not loaded has no instances.
+
+
+def _is_kernel(value: Any) -> TypeGuard[Kernel]:
+    module = sys.modules.get(f"{__package__}.dsl.kernel")
+    return module is not None and isinstance(value, module.Kernel)
+
+
+def _is_layer(value: Any) -> TypeGuard[Module]:
+    module = sys.modules.get(f"{__package__}.nn.module")
+    return module is not None and isinstance(value, module.Module)
 
 
 class CacheInfo(NamedTuple):
@@ -135,7 +151,7 @@ class Jitted:
     """What `jit` returns: calls the function through its traces."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        layer = isinstance(function, Module)
+        layer = _is_layer(function)
         functools.update_wrapper(self, function, updated=() if layer else functools.WRAPPER_UPDATES)
         self.name = type(function).__name__ if layer else getattr(function, "__name__", repr(function))
         self._function = function
@@ -195,7 +211,7 @@ class Jitted:
         """What a call with these arguments runs on a backend, the one in force where it has no name. Arrays
         are called as the function's parameters are."""
         session = self.session(*args, **kwargs)
-        return Explanation(session.roots, keep_held=False, backend=backend, names=session.names())
+        return Explanation(session.written, keep_held=False, backend=backend, names=session.names())
 
     def session(self, *args: Any, **kwargs: Any) -> Session:
         """The function traced with these arguments; nothing is evaluated but them."""
@@ -221,7 +237,7 @@ class Jitted:
             variables, self._names = _find_variables(self._function)
             self._variables = variables
         itself = getattr(self._function, "__self__", self._function)
-        if isinstance(itself, Module):
+        if _is_layer(itself):
             parts.append(_describe_variable(itself, found, self._names))
         for value in found.objects:
             parts.append(_describe_variable(value, found, self._names))
@@ -355,6 +371,11 @@ class Session:
         self.result = self._result(result)
         self.roots = [_owner(t).node for t in self.results]
 
+    @property
+    def written(self) -> list[Node]:
+        """What it returns, and the new versions of what it writes to."""
+        return self.roots + [node for _, node in self.changed]
+
     def names(self) -> dict[int, str]:
         """What the function calls its arguments, variables and results, by the id of their nodes."""
         known: dict[str, Any] = {v.name: v.get() for v in self.jitted._variables or ()}
@@ -367,7 +388,7 @@ class Session:
 
     def finish(self, traced: list[TracedNumber], found: _Found) -> _Trace:
         """The trace of the call."""
-        roots = self.roots + [node for _, node in self.changed]
+        roots = self.written
         # What was pending before the call is not part of the function: it becomes a leaf.
         tape = _graph.linearise(roots, False)
         outside = [n for n in tape.nodes if n.order < self.first and n.buffer is None and n.held]
@@ -575,7 +596,7 @@ def _describe_variable(value: Any, found: _Found, names: frozenset[str], depth: 
         items = value.values() if kind is dict else value
         keys = tuple(value) if kind is dict else len(value)
         return (kind, keys, *[_describe_variable(item, found, names, depth + 1) for item in items])
-    elif isinstance(value, Module):
+    elif _is_layer(value):
         # A layer counts whole, however deep it lies: its forward reads what it likes.
         if id(value) in found.layers:
             return _Same(value)
@@ -628,12 +649,12 @@ def _find_variables(function: Callable[..., Any]) -> tuple[tuple[_Variable, ...]
         current = stack.pop()
         if isinstance(current, Jitted):
             current = current._function
-        if isinstance(current, Kernel):
+        if _is_kernel(current):
             current = current.function
-        if isinstance(current, Module):
+        if _is_layer(current):
             stack += [type(module).forward for module in current.modules()]
             continue
-        if isinstance(method_of := getattr(current, "__self__", None), Module):
+        if _is_layer(method_of := getattr(current, "__self__", None)):
             stack.append(method_of)
         current = getattr(current, "__func__", current)
         if not isinstance(current, FunctionType) or id(current) in seen:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from .lazy import evaluate, events
 from .lazy.cache import kernels as kernel_cache
 from .lazy.events import Line, Note, Recorder
-from .ops.errors import ArgumentError, FolderError, TracingError, user_line
+from .ops.errors import ArgumentError, DtypeError, FolderError, TracingError, user_line
 
 if TYPE_CHECKING:
     from .backend.ascend.generated import Bound, Generated
@@ -24,8 +26,15 @@ if TYPE_CHECKING:
 KINDS = ("marker", "record", "schedule", "compile", "load", "kernel", "host", "copy", "allocate")
 
 
+# Characters that no XML file has; names of markers and threads may.
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_chain = threading.Lock()  # of the profilers that listen
+
+
 def marker(name: str) -> events.span:
     """Show the body of a ``with`` statement under a name in whatever profile is being made."""
+    if not isinstance(name, str):
+        raise DtypeError(f"[Profiler] expected a string as the name of a marker, given {type(name).__name__}")
     return events.span("marker", name)
 
 
@@ -246,11 +255,12 @@ class Profiler:
             evaluate.sync()
         self._running = True
         self._begin = self._begin or perf_counter_ns()
-        self._outer, events.recorder = events.recorder, self
-        if self.simulate:
-            from .backend.sim import backend as simulated
+        with _chain:
+            self._outer, events.recorder = events.recorder, self
+            if self.simulate:
+                from .backend.sim import backend as simulated
 
-            self._observer, simulated.observer = simulated.observer, self._launched
+                self._observer, simulated.observer = simulated.observer, self._launched
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -259,12 +269,35 @@ class Profiler:
                 evaluate.sync()
         finally:
             self._running = False
-            events.recorder = self._outer
+            with _chain:
+                self._leave()
             if self.simulate:
-                from .backend.sim import backend as simulated
-
-                simulated.observer = self._observer
                 self._cost()
+
+    def _leave(self) -> None:
+        """Listen no more: profilers of several threads need not end in the order of nesting."""
+        inner, listener = None, events.recorder
+        while isinstance(listener, Profiler) and listener is not self:
+            inner, listener = listener, listener._outer
+        if listener is self:
+            if inner is None:
+                events.recorder = self._outer
+            else:
+                inner._outer = self._outer
+        self._outer = None
+        if not self.simulate:
+            return
+        from .backend.sim import backend as simulated
+
+        observer, within = simulated.observer, None
+        while isinstance(one := getattr(observer, "__self__", None), Profiler) and one is not self:
+            within, observer = one, one._observer
+        if one is self:
+            if within is None:
+                simulated.observer = self._observer
+            else:
+                within._observer = self._observer
+        self._observer = None
 
     # --- what the library tells ------------------------------------------------------------------------
 
@@ -310,6 +343,7 @@ class Profiler:
 
     def _cost(self) -> None:
         """Give the events of simulated kernels their cost."""
+        from .backend.base import LaunchError
         from .backend.sim.backend import cost
 
         known: dict[tuple[int, int, tuple[int, ...]], Cost] = {}
@@ -323,10 +357,12 @@ class Profiler:
                 ):
                     key = (id(generated), id(bound), sizes)
                     if key not in known:
-                        known[key] = cost(generated, bound, sizes, kernel_cache)
-                    self.events[k] = replace(
-                        event, simulated_us=known[key].time_us, utilisation=known[key].utilisation
-                    )
+                        with suppress(LaunchError):  # its loops turn as often as data says
+                            known[key] = cost(generated, bound, sizes, kernel_cache)
+                    if found := known.get(key):
+                        self.events[k] = replace(
+                            event, simulated_us=found.time_us, utilisation=found.utilisation
+                        )
         self._launches.clear()
 
     # --- what is shown -----------------------------------------------------------------------------------
@@ -405,7 +441,7 @@ class Profiler:
         """A picture: a row for each thread and kind of event, time from left to right."""
         from .profile_picture import draw
 
-        return Picture(draw(self.events))
+        return Picture(_NOT_XML.sub("\ufffd", draw(self.events)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a trace for Chrome or Perfetto (``.json``) or a picture (``.svg``).
@@ -426,8 +462,8 @@ class Profiler:
             raise ArgumentError(f"[Profiler] expected a name that ends in .json or .svg, given {name!r}")
         try:
             Path(name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            said = error.strerror or error
+        except (OSError, ValueError) as error:  # a name with a NUL character is a ValueError
+            said = getattr(error, "strerror", None) or error
             raise FolderError(
                 f"[Profiler] expected a file that can be written, given {name!r}: {said}"
             ) from None

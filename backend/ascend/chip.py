@@ -10,11 +10,13 @@ import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ...ops.errors import ArgumentError
+
+_DATA = Path(__file__).parent / "chips"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +136,7 @@ class Chip:
 
 def available() -> tuple[str, ...]:
     """The names that `load` takes."""
-    folder = resources.files(__package__) / "chips"
-    return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml")))
+    return tuple(sorted(path.stem for path in _DATA.glob("*.toml")))
 
 
 @functools.cache
@@ -174,7 +175,7 @@ def load(name: str) -> Chip:
 
 def _read(name: str) -> dict[str, Any]:
     """The file's data, laid over that of the chip that it is `like`; what it says is unknown is taken out."""
-    text = (resources.files(__package__) / "chips" / f"{name}.toml").read_text(encoding="utf-8")
+    text = (_DATA / f"{name}.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
     if "like" in data:
         data = _laid_over(_read(data.pop("like")), data)

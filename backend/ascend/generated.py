@@ -5,6 +5,7 @@ The vector kernels' spine, the cube kernels, the simulator, `explain` and `expor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -75,12 +76,15 @@ class Bound:
         Bytes of GM.
     partition : mapping of str to int
         How the points are handed out, by the names of `partition.partition`.
+    scalars : tuple of int
+        The bits of the scalar arguments, 0 where one is not known; () where none is.
     """
 
     blocks: int
     tiling: Callable[[list[int]], bytes]
     workspace: int = 0
     partition: Mapping[str, int] = field(default_factory=dict)
+    scalars: tuple[int, ...] = ()
 
 
 def _always(binding: Binding) -> bool:
@@ -141,6 +145,7 @@ def free_names(names: Iterable[str], words: set[str]) -> tuple[str, ...]:
     taken = words | _KEYWORDS
     found: list[str] = []
     for name in names:
+        name = re.sub(r"\W+", "_", name)  # an attribute, as self.weight
         while name in taken or f"{name}_gm" in taken or f"{name}_ub" in taken:
             name += "_"
         taken.add(name)

@@ -25,6 +25,7 @@ import numpy as np
 
 from ...ops.dtypes import float16, float32, int32, int64, uint64
 from ...ops.primitives import PRIMITIVES
+from ..base import LaunchError
 from . import casts, comparison, division, floating, integers, modulo, transcendental, transcendental_power
 from .comparison import form_of
 from .formula import Vector, fitted, vector
@@ -77,7 +78,7 @@ def _wrapping(dtype: Dtype, lane: str) -> Callable[[Any], int]:
 def _narrow(number: Any) -> int:
     value = int(number)
     if not -(2**31) <= value < 2**31:
-        raise OverflowError(f"{value} does not fit the 32 bits that the chip computes indices in")
+        raise LaunchError(f"expected integers that fit the 32 bits of the chip's vector code, given {value}")
     return value
 
 

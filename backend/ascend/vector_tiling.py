@@ -33,8 +33,8 @@ class VectorTiling:
 
     @property
     def saved(self) -> float:
-        """The part of the bytes without reuse that reuse saves."""
-        return 1 - self.placement.bytes_used / self.bytes_without_reuse
+        """The part of the bytes without reuse that reuse saves; 0 where gaps between banks take more."""
+        return max(0.0, 1 - self.placement.bytes_used / self.bytes_without_reuse)
 
     @property
     def bytes_without_reuse(self) -> int:

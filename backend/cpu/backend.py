@@ -14,7 +14,6 @@ import numpy as np
 from .. import _runtime
 from ..base import Backend, Launch, Part, Phase, Store
 from ..ir import Binding, Kernel, Stride, binding_with_axis, with_axis
-from ..structured import StructuredBinding, StructuredKernel
 from .blas import matmul
 from .partition import partition
 from .staging import unshifted, unshifted_binding
@@ -23,6 +22,7 @@ from .tuning import Tuning, choose
 from .unroll import unrolled, unrolled_binding
 
 if TYPE_CHECKING:
+    from ..structured import StructuredBinding, StructuredKernel
     from .structured import StructuredTuning
 
 
@@ -233,7 +233,7 @@ class CPU:
         return (Part(written, bound, tuple(range(len(kernel.arrays))), tuple(scalars), self),)
 
     def _code(self, kernel: Kernel | StructuredKernel, tuning: Hashable) -> Code:
-        if isinstance(kernel, StructuredKernel):
+        if not isinstance(kernel, Kernel):
             from .structured import StructuredCode, StructuredTuning
 
             assert isinstance(tuning, StructuredTuning)
@@ -280,10 +280,10 @@ class CPU:
         fast_math: bool = False,
     ) -> Tuning | StructuredTuning:
         """The choices made for representative sizes."""
-        if isinstance(kernel, StructuredKernel):
+        if not isinstance(kernel, Kernel):
             from .structured import choose as choose_structured
 
-            assert isinstance(binding, StructuredBinding)
+            assert not isinstance(binding, Binding)
             return choose_structured(kernel, binding, self.target, fast_math)
         assert isinstance(binding, Binding)
         return choose(kernel, binding, self.target)._replace(contract=fast_math)

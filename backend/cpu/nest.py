@@ -14,6 +14,7 @@ from ..ir import Instr, Kernel, Stride
 from . import access, primitives, tiles
 from .analysis import Analysis, interleaved_stores
 from .constants import POINTER, i64, poison, splat
+from .control import Control
 from .emitter import I1, I8, I32, I64, Emitter
 from .target import Target
 from .tuning import TRANSPOSED_LANES, Tuning
@@ -75,7 +76,7 @@ class Loop:
     next: list[ir.Value]
 
 
-class Nest:
+class Nest(Control):
     """Emits one function.
 
     Parameters
@@ -128,8 +129,8 @@ class Nest:
             self.status,
         ) = self.function.args
         # Arguments are loaded in the entry block, wherever they are first needed.
-        self.entry = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self._start = self.function.append_basic_block("start")
+        self.entry = ir.IRBuilder(self.new_block("entry"))
+        self._start = self.new_block("start")
         self.b = ir.IRBuilder(self._start)
         self._integer: dict[str, ir.Value] = {}
         self._anchors: dict[int, ir.Value] = {}
@@ -207,9 +208,7 @@ class Nest:
         """
         b = self.b
         before = b.block
-        head = self.function.append_basic_block("head")
-        body = self.function.append_basic_block("body")
-        done = self.function.append_basic_block("done")
+        head, body, done = self.new_block("head"), self.new_block("body"), self.new_block("done")
         b.branch(head)
         b.position_at_end(head)
         index = b.phi(I64)
@@ -229,26 +228,6 @@ class Nest:
         b.branch(head)
         b.position_at_end(done)
         loop.values = list(phis)
-
-    @contextmanager
-    def when(self, condition: ir.Value | None) -> Iterator[None]:
-        """Run what follows only if the condition holds (None: always)."""
-        if condition is None:
-            yield
-            return
-        then = self.function.append_basic_block("then")
-        done = self.function.append_basic_block("done")
-        self.b.cbranch(condition, then, done)
-        self.b.position_at_end(then)
-        yield
-        self.b.branch(done)
-        self.b.position_at_end(done)
-
-    def minimum(self, x: ir.Value, y: ir.Value) -> ir.Value:
-        return self.b.select(self.b.icmp_signed("<", x, y), x, y)
-
-    def maximum(self, x: ir.Value, y: ir.Value) -> ir.Value:
-        return self.b.select(self.b.icmp_signed(">", x, y), x, y)
 
     # --- scopes -------------------------------------------------------------------------------------
 

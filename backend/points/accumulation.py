@@ -143,5 +143,5 @@ def _without(part: Condition, others: Sequence[Condition]) -> Condition:
 
 def _is_node(source: Source) -> bool:
     if isinstance(source, Affine):
-        return source.const == 0 and len(source.terms) == 1 and source.terms[0][1] == 1
+        return source.const == 0 and [(kind, n) for (kind, _), n in source.terms] == [("node", 1)]
     return isinstance(source, Ref) or (isinstance(source, Flag) and source.holds)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Access, Binding, Dtype, Instr, Kernel, Operand, Stride
+from ..ir import Binding, Dtype, Instr, Kernel, Operand, anchored
 from .affine import (
     ALWAYS,
     Affine,
@@ -28,8 +28,6 @@ from .threads import Trace, Write
 
 # Numbers in the text up to this stand in the code; others are arguments, as they may follow from sizes.
 SMALL = 8
-# Accesses whose offsets differ by no more than this share a pointer and differ by a constant.
-MAX_DELTA = 16
 
 Box = tuple[Interval, ...]  # for each axis of a trace, the first and the last position
 
@@ -432,7 +430,7 @@ class Builder:
                 Operand(f"{'y' if output else 'x'}{n}", arrays[a].dtype, output)
                 for n, (a, output) in enumerate(self.operands)
             ),
-            tuple(_anchored(self.accesses, strides)),
+            anchored([(o, walk, c) for (o, _, c), walk in zip(self.accesses, strides, strict=True)]),
             tuple(self.scalar_dtypes),
             body,
             self.trace.kernel.name,
@@ -464,26 +462,3 @@ class Builder:
             else:
                 result.append([a])
         return result
-
-
-def _anchored(
-    accesses: Sequence[tuple[int, dict[int, int], int]], strides: Sequence[tuple[int, ...]]
-) -> list[Access]:
-    """The accesses; those whose offsets differ by little share a pointer."""
-    result: list[Access] = []
-    leaders: dict[Any, list[int]] = {}
-    for n, (operand, _, offset) in enumerate(accesses):
-        classes = {0: Stride.ZERO, 1: Stride.UNIT, -1: Stride.NEGATIVE}
-        layout = "".join(classes.get(step, Stride.ANY) for step in strides[n])
-        anchor, delta = n, 0
-        walked = sorted(abs(step) for step in strides[n] if step)
-        if len(walked) == 1 or (len(walked) > 1 and walked[1] > 4 * MAX_DELTA):
-            for leader in leaders.setdefault((operand, strides[n]), []):
-                difference = offset - accesses[leader][2]
-                if abs(difference) <= MAX_DELTA:
-                    anchor, delta = leader, difference
-                    break
-            else:
-                leaders[operand, strides[n]].append(n)
-        result.append(Access(operand, layout, anchor, delta))
-    return result

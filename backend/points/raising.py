@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base import Part
-from ..ir import Access, Binding, Dtype, Instr, Kernel, Operand, Stride
+from ..ir import Access, Binding, Dtype, Instr, Kernel, Operand, layout
 from ..structured import StructuredBinding, StructuredKernel
 from .tile_meaning import NotRaised, stores
 from .whole_array import (
@@ -35,8 +35,6 @@ from .whole_array import (
 
 if TYPE_CHECKING:
     from ..ascend.backend import Ascend
-
-_CLASS = {0: Stride.ZERO, 1: Stride.UNIT, -1: Stride.NEGATIVE}
 
 
 def parts(kernel: StructuredKernel, binding: StructuredBinding, backend: Ascend) -> tuple[Part, ...] | str:
@@ -246,7 +244,7 @@ def _points(
         len(reduced),
         tuple(Operand(_name(kernel, tape, a, out), kernel.arrays[a].dtype, out) for a, out in tape.operands),
         tuple(
-            Access(operand, "".join(_CLASS.get(s, Stride.ANY) for s in own), n)
+            Access(operand, layout(own), n)
             for n, ((operand, _, _), own) in enumerate(zip(tape.accesses, strides, strict=True))
         ),
         tuple(dtype for dtype, _ in tape.scalars),

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.meaning import neutral
 from ...ops.primitives import PRIMITIVES
 from ..ir import Dtype
+from ..structured import range_transfer
 from .affine import (
     ALWAYS,
     NEVER,
@@ -95,6 +97,7 @@ class Expressions:
         self.limit: dict[int, int] = {}  # of those cut off to 32 bits: below it they are right
         self.phis: list[frozenset[int]] = []  # for each node, the phis it depends on
         self._known: dict[Node, int] = {}
+        self._ranges: dict[int, range_transfer.Interval] = {}
 
     # --- bounds ------------------------------------------------------------------------------------------
 
@@ -104,6 +107,25 @@ class Expressions:
         if kind == "axis":
             return 0, self.extents[number] - 1
         return INT32_BOUNDS if kind == "scalar" else self.bounds[number]
+
+    def range(self, source: Source) -> range_transfer.Interval:
+        """The numbers that a value may be at any point, also where no thread needs it."""
+        for n in self.closure([n for n in mentioned(source) if n not in self._ranges]):
+            if n not in self._ranges:
+                self._ranges[n] = self._range(self.nodes[n])
+        if isinstance(source, Ref):
+            return self._ranges[source.node]
+        if isinstance(source, Affine):
+            return (*source.interval(self.interval), False)
+        return range_transfer.anything(BOOL)
+
+    def _range(self, node: Node) -> range_transfer.Interval:
+        if node.op == "number":
+            return range_transfer.exactly(node.attrs[0])
+        args = tuple(self.range(a) for a in node.args)
+        if node.op == "where":
+            return range_transfer.hull(*args[1:])
+        return range_transfer.transfer(node.op, node.dtype, args, tuple(map(self.dtype, node.args)))
 
     def dtype(self, source: Source) -> Dtype:
         """Of a value."""
@@ -227,12 +249,8 @@ class Expressions:
                 return found
         if op == "cast" and dtype == INT64:
             origin = self.dtype(first)
-            if origin.kind in "fV":
-                return self.node(op, dtype, args, attrs, INT64_BOUNDS, LARGEST)
-            if origin.kind == "b":
-                return self.node(op, dtype, args, attrs, (0, 1))
-            info = np.iinfo(origin)
-            return self.node(op, dtype, args, attrs, (int(info.min), int(info.max)))
+            low, high, _ = range_transfer.transfer(op, dtype, (self.range(first),), (origin,))
+            return self.node(op, dtype, args, attrs, (low, high), LARGEST if origin.kind in "fV" else None)
         return self.node(op, dtype, args, attrs)
 
     def _folded(
@@ -382,14 +400,8 @@ def _of_conditions(op: str, dtype: Dtype, args: tuple[Condition, ...]) -> Source
 
 
 def identity(how: str, dtype: Dtype) -> Any:
-    if how in ("add", "mul"):
-        return int(how == "mul")
-    if dtype.kind in "fV":
-        return float("-inf") if how == "max" else float("inf")
-    if dtype == INT64:
-        return INT32_BOUNDS[how == "min"]
-    info = np.iinfo(dtype)
-    return info.min if how == "max" else info.max
+    """What changes nothing when combined by ``how``; of int64 within the 32 bits it is computed in."""
+    return INT32_BOUNDS[how == "min"] if dtype == INT64 and how in ("max", "min") else neutral(how, dtype)
 
 
 def _bounds(op: str, of: list[Interval]) -> Interval:

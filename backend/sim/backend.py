@@ -224,12 +224,13 @@ def cost(
     """
     if isinstance(generated.tiling, ScalarTiling) and generated.tiling.turns:
         raise LaunchError(
-            "a while loop turns as often as the data says, of which a run for the cost has none"
+            f"expected a kernel whose loops turn as often as its sizes say, given {generated.tiling.name}, "
+            "in which data says how often; the cost is that of a run without data"
         )
     buffers = [Extent(nbytes) for nbytes in sizes]
     workspace, status = Extent(_workspace(bound)), Extent(bound.blocks * STATUS * 8)
-    zeros = [0] * len(generated.fields)
-    arguments = _arguments(generated, bound, buffers, zeros, workspace, status)
+    scalars = list(bound.scalars) or [0] * len(generated.fields)
+    arguments = _arguments(generated, bound, buffers, scalars, workspace, status)
     try:
         log = compiled(generated, store).run(
             bound.blocks, arguments, cores=generated.cores, check=False, cost=True, move=False

@@ -125,8 +125,12 @@ class Site:
     line: tuple[str, int, str]
 
 
-# --- statements
-# ----------------------------------------------------------------------------------------------
+# --- statements --------------------------------------------------------------------------------------------
+
+# Ops of `Let` that ask for a thread's place in the grid.
+IDS = ("global_id", "local_id", "group_id", "global_size", "block_size")
+# All that are no primitives, with the number of their attrs.
+LET_OPS = dict.fromkeys(IDS, 1) | {"scalar": 1, "const": 1, "extent": 2, "get": 1, "load": 2, "call": 1}
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,7 +291,7 @@ class _Regions:
 
     def id(self, let: s.Let, local: tuple[int, ...] | None) -> int | None:
         """What stands for an id or a size."""
-        if let.op not in ("group_id", "global_size", "block_size", "local_id", "global_id"):
+        if let.op not in s.IDS:
             return None
         axis: int = let.attrs[0]
         match let.op:

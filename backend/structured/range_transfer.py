@@ -64,7 +64,7 @@ def transfer(op: str, dtype: Dtype, args: tuple[Interval, ...], dtypes: tuple[Dt
     if op == "cast":
         return _cast(args[0], dtypes[0], dtype)
     if kind == "b":
-        return _truth(op, args, dtypes)
+        return _truth(op, args)
     rule = (_FLOAT if kind in "fV" else _INTEGER).get(op)
     if rule is None:
         return anything(dtype)
@@ -134,7 +134,7 @@ def _exactness(dtype: Dtype) -> int:
     return 0 if dtype.kind == "V" else {2: 1, 4: 2, 8: 3}[dtype.itemsize]
 
 
-def _truth(op: str, args: tuple[Interval, ...], dtypes: tuple[Dtype, ...]) -> Interval:
+def _truth(op: str, args: tuple[Interval, ...]) -> Interval:
     """Conditions that are known to hold, or not to."""
     unknown = (0, 1, False)
     if op == "not":

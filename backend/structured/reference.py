@@ -16,20 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ops.dtypes import is_narrow
+from ...ops.meaning import COMBINE, neutral
 from ...ops.primitives import PRIMITIVES
 from .. import structured as s
 
 Array = NDArray[Any]
 Lanes = NDArray[np.intp]
-
-COMBINE: dict[str, np.ufunc] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "and": np.logical_and,
-    "or": np.logical_or,
-}
 
 
 def run(
@@ -57,18 +49,6 @@ def run(
     reference = StructuredReference(kernel, binding, buffers, scalars)
     reference.run()
     return reference.fault
-
-
-def neutral(how: str, dtype: np.dtype[Any]) -> bool | int | float:
-    """What changes nothing when combined by ``how``; for maximum and minimum an extreme of the dtype."""
-    if how in ("max", "min"):
-        if dtype.kind == "b":
-            return how == "min"
-        if dtype.kind in "iu":
-            limits = np.iinfo(dtype)
-            return int(limits.min if how == "max" else limits.max)
-        return float("-inf" if how == "max" else "inf")
-    return {"add": 0, "mul": 1, "and": True, "or": False}[how]
 
 
 class Loop:

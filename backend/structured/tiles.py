@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 
 from ...ops.dtypes import is_narrow
+from ...ops.meaning import neutral
 from .. import structured as s
 from ..ir import Dtype
-from .reference import neutral
 from .rewrite import INT64, Writer, without_dead
 
 # Partial results of a reduction: enough for the lanes and the latency of any vector unit.

@@ -18,19 +18,6 @@ from .uniform import uniform
 
 INT64: Dtype = np.dtype(np.int64)
 _POSITIONS = ("UB", "A1", "B1", "C1", "A2", "B2", "C2", "CO1", "CO2")
-_ATTRS = {
-    "global_id": 1,
-    "local_id": 1,
-    "group_id": 1,
-    "global_size": 1,
-    "block_size": 1,
-    "scalar": 1,
-    "const": 1,
-    "extent": 2,
-    "get": 1,
-    "load": 2,
-    "call": 1,
-}
 
 
 def verify_structured(kernel: s.StructuredKernel) -> None:
@@ -279,9 +266,9 @@ class _Verifier:
     def let(self, let: s.Let) -> None:
         kernel, attrs, dtype = self.kernel, let.attrs, let.dtype
         args = [self.dtype(a) for a in let.args]
-        if let.op not in _ATTRS:
+        if let.op not in s.LET_OPS:
             return self.primitive(let.op, dtype, args)
-        self.require(len(attrs) == _ATTRS[let.op], f"takes {_ATTRS[let.op]} attributes")
+        self.require(len(attrs) == s.LET_OPS[let.op], f"takes {s.LET_OPS[let.op]} attributes")
         if let.op not in ("load", "call"):
             self.require(not args, "takes no values")
         match let.op:

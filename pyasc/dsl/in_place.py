@@ -16,7 +16,7 @@ from ..config import config
 from ..lazy import evaluate, handwritten
 from ..lazy.plan import Plan
 from ..ops._graph import Node, Tape, TensorBase
-from ..ops.errors import ReadOnlyError
+from ..ops.errors import ReadOnlyError, TracingError
 from ..ops.primitives import SCALAR
 from ..ops.traced import TracedNumber, is_number
 from .arguments import captured_tensor, host_array, is_host_array, shared
@@ -83,8 +83,16 @@ class InPlace:
 
 @contextmanager
 def _kept(arrays: list[np.ndarray[Any, Any]]) -> Iterator[None]:
-    """Give arrays their elements back where a kernel ends with an error."""
-    before = [array.copy() for array in arrays]
+    """Give arrays their elements back where a kernel ends with an error.
+
+    They are kept in memory of the pool, which is there already when a launch is repeated: touching new pages
+    takes longer than the copy.
+    """
+    before = []
+    for array in arrays:
+        kept = _runtime.array(_runtime.allocate(array.nbytes), array.shape, array.dtype, writable=True)
+        np.copyto(kept, array)
+        before.append(kept)
     try:
         yield
     except BaseException:
@@ -100,7 +108,16 @@ def run_at_once(kernel: Kernel, where: Geometry | None, values: tuple[Any, ...])
     ------
     ValueError
         For a read-only array that the kernel writes, or two that overlap.
+    TracingError
+        Beside a tensor that depends on an argument of a function that is being traced.
     """
+    if any(isinstance(v, TensorBase) and evaluate.depends_on_traced(v) for v in values):
+        n = next(n for n, v in enumerate(values) if is_host_array(v))
+        raise TracingError(
+            f"[{kernel.name}] expected tensors among the arguments of a kernel in a traced function, given "
+            f"{type(values[n]).__name__} for {kernel.parameters[n]}, on which it would run at once; convert "
+            "it with pyasc.asarray"
+        )
     given = tuple(host_array(v) if is_host_array(v) else v for v in values)
     for key in (_key(where, given, kernel.by_value), _key(where, given, True)):
         found = kernel.in_place.get(key)
@@ -135,7 +152,7 @@ def run_at_once(kernel: Kernel, where: Geometry | None, values: tuple[Any, ...])
             )
     tensors, apart = _apart(kernel, tensors, held, targets)
     owners, nodes = launcher.record(tensors)
-    own = {id(_owner(held[n])) for n in targets}
+    own = {id(evaluate.owner(held[n])) for n in targets}
     if nodes and all(id(owner) in own for owner in owners) and not launcher.copied:
         operands = nodes[0].operands[: len(launcher.owners)]
         may_fault = handwritten.may_fault(launcher.attrs, tuple(prod(node.shape) for node in operands))
@@ -160,10 +177,6 @@ def run_at_once(kernel: Kernel, where: Geometry | None, values: tuple[Any, ...])
 
 def _lies_plainly(array: np.ndarray[Any, Any]) -> bool:
     return array.flags.c_contiguous and array.flags.aligned
-
-
-def _owner(tensor: Any) -> Any:
-    return tensor if tensor.base is None else tensor.base
 
 
 def _key(where: Geometry | None, values: tuple[Any, ...], by_value: bool) -> Any:

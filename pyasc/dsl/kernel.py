@@ -12,10 +12,12 @@ from math import prod
 from types import FunctionType
 from typing import Any, overload
 
+import numpy as np
+
 from ..backend.ir import Stride
 from ..backend.structured import StructuredKernel
 from ..config import config
-from ..lazy import events, handwritten
+from ..lazy import evaluate, events, handwritten
 from ..ops._graph import TensorBase
 from ..ops.errors import ArgumentError, DtypeError, KernelError
 from ..ops.traced import is_number, plain
@@ -130,7 +132,9 @@ class Kernel:
         """How the values of a call are read."""
         named = dict(zip(self.parameters, values, strict=True))
         shapes: dict[Path, tuple[int, ...]] = {
-            (name,): value.shape for name, value in named.items() if isinstance(value, TensorBase)
+            (name,): value.shape
+            for name, value in named.items()
+            if isinstance(value, TensorBase | np.ndarray)
         }
         return LaunchValues(shapes, reader(self.function, named))
 
@@ -165,7 +169,7 @@ class Kernel:
         self, values: tuple[Any, ...], options: Options
     ) -> tuple[Lowered, dict[Path, ArgumentType], LaunchValues]:
         named = zip(self.parameters, values, strict=True)
-        signature = {name: self._described(name, value) for name, value in named}
+        signature = {name: self.described(name, value) for name, value in named}
         launch = self.values(values)
         key = (config.promotion, options, tuple(signature.items()))
         with self._lock:
@@ -222,7 +226,8 @@ class Kernel:
                 self.in_place.clear()
             self.in_place[key] = made
 
-    def _described(self, name: str, value: Any) -> ArgumentType:
+    def described(self, name: str, value: Any) -> ArgumentType:
+        """The type of an argument, as its parameter is annotated."""
         kind = describe(value, self.name, name)
         if name in self.annotations:
             kind = annotated(self.name, name, self.annotations[name], kind)
@@ -238,7 +243,7 @@ class Kernel:
             if isinstance(value, BOXES) and not is_number(value):
                 values = tuple(map(unboxed, values))
                 break
-        if self.options.debug or config.debug:
+        if self.options.debug or (config.debug and not evaluate.tracing()):
             from .debugger import run
 
             return run(self, where, values)

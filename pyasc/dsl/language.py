@@ -166,4 +166,4 @@ def shared(shape: Any, dtype: Any = None) -> Any:
     """
     if callable(shape):
         return SharedFunction(shape)
-    return _thread("shared").shared((shape,) if isinstance(shape, int) else tuple(shape), dtype)
+    return _thread("shared").shared(tuple(shape) if isinstance(shape, tuple | list) else (shape,), dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from ..backend.points import steering
 from ..backend.structured import Atomic, Let, Store, StructuredKernel, walk
 from ..backend.structured.barriers import meets
+from ..backend.structured.past_end import past_end
 from ..lazy import evaluate, handwritten
 from ..ops._graph import Node
 from ..ops.arguments import scalar
@@ -140,11 +141,9 @@ def _grid(kernel: str, lowered: Lowered, where: Geometry | None, shapes: list[Sh
 def clipped(kernel: StructuredKernel, grid: Shape, shapes: list[Shape]) -> Shape:
     """The grid without the threads that lie past the end of all that is written by their id.
 
-    A thread is left out where every store of the kernel has its id, as it is, for an index outside the axis:
-    it would not write anything. Threads of blocks that wait for each other all stay.
+    Such a thread would not write anything: every store of the kernel has its id, as it is, for an index
+    outside the axis.
     """
-    if meets(kernel):
-        return grid
     ids = {s.value: s.attrs[0] for s in walk(kernel.body) if isinstance(s, Let) and s.op == "global_id"}
     limits: list[int | None] = [0] * len(grid)
     for s in walk(kernel.body):
@@ -200,9 +199,7 @@ class Launcher:
             return [], []
         owners = []
         for source in self.owners:
-            value = self.value(source, values)
-            base = value.base
-            owners.append(value if base is None else base)
+            owners.append(evaluate.owner(self.value(source, values)))
         copies = {n: self.value(self.owners[n], values) for n in self.copied}
         for n, value in copies.items():
             owners[n] = copy(value)
@@ -213,8 +210,7 @@ class Launcher:
             given = [self.value(source, values) for source, _ in self.scalars]
             for value, (_, dtype) in zip(given, self.scalars, strict=True):
                 nodes.append(scalar(value, dtype, name))
-            if self.steered:
-                attrs = (*attrs[:-1], self._numbers(given))
+            attrs = (*attrs[:-1], self._numbers(given))
         made = handwritten.record(attrs, tuple(nodes))
         written = [owners[t] for t in self.attrs[3]]
         for k, value in copies.items():
@@ -222,15 +218,18 @@ class Launcher:
                 n = self.attrs[3].index(k)
                 owners[k].node = made[n]
                 assign(value, owners[k])
-                written[n] = _owner(value)
+                written[n] = evaluate.owner(value)
                 made[n] = written[n].node
         return written, made
 
     def _numbers(self, given: list[Any]) -> tuple[int | None, ...]:
         """The numbers that the plan is made for: all that cut a chip's code, some that spare a CPU checks."""
-        if evaluate.selected() == "cpu" and len(self.seen) > MAX_SEEN:
+        steered = self.steered
+        if evaluate.selected() != "cpu":
+            steered |= handwritten.wide(given, [dtype for _, dtype in self.scalars])
+        elif not steered or len(self.seen) > MAX_SEEN:
             return ()
-        numbers = handwritten.steering_numbers(self.steered, given)
+        numbers = handwritten.steering_numbers(steered, given)
         self.seen.add(numbers)
         return numbers
 
@@ -271,14 +270,19 @@ def prepare(kernel: Kernel, where: Geometry | None, values: tuple[Any, ...]) -> 
             )
         grid = tuple(extent(launch) for extent in lowered.grid) or (1,)
     else:
-        grid = clipped(made, _grid(name, lowered, where, shapes), shapes)
+        grid = _grid(name, lowered, where, shapes)
+        needed = clipped(made, grid, shapes)
+        if not meets(made):
+            grid = needed
+        elif needed != grid:  # threads that others wait for stay, and touch nothing
+            made = past_end(made)
     for array, path in zip(made.arrays, lowered.arrays, strict=True):
         if array.writes and is_host_array(launch.read(path)):
             raise ReadOnlyError(
                 f"[{name}] expected another library's array that the kernel writes among its arguments, "
                 f"given {array.name} from outside; hand it over, or make it a tensor"
             )
-    _check_targets(name, made, tensors, strides)
+    _check_targets(name, made, tensors)
     operands: list[int] = []  # for each operand the first array in it
     owners: list[Any] = []
     places = []
@@ -316,7 +320,7 @@ def _source(kernel: Kernel, path: Path) -> int | Path:
     return kernel.parameters.index(str(path[0])) if len(path) == 1 and path[0] else path
 
 
-def _check_targets(name: str, made: StructuredKernel, tensors: list[Any], strides: list[Shape]) -> None:
+def _check_targets(name: str, made: StructuredKernel, tensors: list[Any]) -> None:
     """Refuse to write to arrays that repeat their elements, or to two that share some."""
     written = [n for n, a in enumerate(made.arrays) if a.writes]
     for n in written:
@@ -335,7 +339,7 @@ def _check_targets(name: str, made: StructuredKernel, tensors: list[Any], stride
 
 def _share(x: Any, y: Any) -> bool:
     """Whether two tensors share elements."""
-    if (x if x.base is None else x.base) is not (y if y.base is None else y.base):
+    if evaluate.owner(x) is not evaluate.owner(y):
         return False
     # Nothing is read through these: only where their elements would lie matters.
     anchor = np.empty(1, np.uint8)
@@ -360,7 +364,3 @@ def _at(address: int) -> Any:
 class _Address:
     def __init__(self, address: int) -> None:
         self.__array_interface__ = {"data": (address, False), "shape": (1,), "typestr": "|u1", "version": 3}
-
-
-def _owner(tensor: Any) -> Any:
-    return tensor if tensor.base is None else tensor.base

@@ -42,7 +42,7 @@ def checked(
     return Options(
         sizes,
         _number("register_limit", register_limit, 0, MAX_REGISTERS),
-        _number("smem_size", smem_size, 0, _unified_buffer() if smem_size else 0),
+        _number("smem_size", smem_size, 0, unified_buffer() if smem_size else 0),
         _number("pipeline_depth", pipeline_depth, 0, MAX_DEPTH),
         optimize,
         dynamic_shape,
@@ -58,8 +58,10 @@ def _number(name: str, value: Any, least: int, most: int) -> int:
     return value
 
 
-def _unified_buffer() -> int:
+def unified_buffer() -> int:
+    """Bytes of shared memory that a block can have."""
     from ..backend.ascend.chip import load
     from ..lazy.backends import DEFAULT_CHIP
 
-    return load(DEFAULT_CHIP).capacity.ub
+    capacity = load(DEFAULT_CHIP).capacity
+    return capacity.ub_usable or capacity.ub

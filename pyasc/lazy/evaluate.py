@@ -33,11 +33,11 @@ from ..ops.errors import (
     TracingError,
     recorded_line,
 )
-from ..ops.primitives import KERNEL, SCALAR, WRAP_INDEX
+from ..ops.primitives import KERNEL, KERNEL_OUTPUT, SCALAR, WRAP_INDEX
 from ..ops.traced import TracedNumber
 from . import events
 from .backends import canonical, create
-from .handwritten import Arguments, linearise, outside
+from .handwritten import Arguments, failed_call, linearise, outside, written_by
 from .interpret import interpret
 from .pipeline import LabelledError
 from .plan import Plan, plan
@@ -89,6 +89,8 @@ class Origin:
     parts : list
         Of the launches of kernels written by hand, labelled -1, -2 …: where the kernel was called, its
         arguments, and the sites of its faults.
+    part_calls : list of int
+        The tape positions of those calls.
     """
 
     def __init__(self, tape: Tape, found: Plan) -> None:
@@ -102,6 +104,7 @@ class Origin:
             (_place(tape, position), Arguments.of(tape.nodes[position].attrs or ()), sites)
             for position, sites in found.parts
         ]
+        self.part_calls = [position for position, _ in found.parts]
 
 
 def _place(tape: Tape, position: int) -> Place:
@@ -168,17 +171,33 @@ def evaluate(nodes: Sequence[Node]) -> None:
             _notice_numbers(tape)
             _refuse_leaves([tape.nodes[p] for p in tape.leaves])
         outputs = [tape.nodes[p] for p in tape.outputs]
-        if config.interpret:
-            for node, buffer in zip(outputs, interpret(tape), strict=True):
-                node.settle(buffer)
-            return
         try:
+            if config.interpret:
+                for node, buffer in zip(outputs, interpret(tape), strict=True):
+                    node.settle(buffer)
+                return
             found = plan_of(tape)
             leaves = [tape.nodes[p].buffer for p in tape.leaves]
             run(found, lambda: Origin(tape, found), leaves, tape.scalars + found.constants, outputs)
-        except Exception:
+        except Exception as error:
             _failed.update(node for node in outputs if node.buffer is None)
+            call = failed_call(error)
+            if call >= 0:
+                _fall_back(tape.nodes[call])
             raise
+
+
+def _fall_back(call: Node) -> None:
+    """Give the tensors that a failed call of a kernel written by hand wrote the version before it."""
+    for tensor in list(_graph.live_tensors()):
+        node = tensor.node if tensor.base is None else None
+        # Calls that wrote to it later come to nothing too.
+        while node is not None and node.buffer is None and node.primitive in (KERNEL, KERNEL_OUTPUT):
+            failed, before = written_by(node)
+            if failed is call:
+                tensor.node = before
+                break
+            node = before
 
 
 def run(
@@ -340,7 +359,8 @@ def _fault(label: int, code: int, value: int) -> Exception:
     origin = _running[-1]()
     if label < 0:
         place, arguments, sites = origin.parts[-label - 1]
-        return outside(arguments, sites[code - 1] if sites else code - 1, value, place.line)
+        site = sites[code - 1] if sites else code - 1
+        return outside(arguments, site, value, place.line, origin.part_calls[-label - 1])
     places = origin.faults.get(label, [])
     if code > len(places):
         return BackendError(f"[kernel] fault {code} with value {value}", origin.result.line)
@@ -411,6 +431,16 @@ def end_tracing() -> None:
 def tracing() -> bool:
     """Whether a function is being traced in this thread."""
     return bool(_traced) and any(thread == threading.get_ident() for thread, *_ in _traced)
+
+
+def depends_on_traced(tensor: TensorBase) -> bool:
+    """Whether a tensor's value depends on an argument of a function that is being traced in this thread."""
+    here = threading.get_ident()
+    leaves = {leaf for thread, found, _, _ in _traced if thread == here for leaf in found}
+    if not leaves:
+        return False
+    tape = linearise([owner(tensor).node], False)
+    return any(id(tape.nodes[p]) in leaves for p in tape.leaves)
 
 
 def _notice_numbers(tape: Tape) -> None:

@@ -12,27 +12,28 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..backend.base import Backend, Part
-from ..backend.points import steering
-from ..backend.structured import Let, Return, Store, StructuredBinding, StructuredKernel, walk
-from ..backend.structured.ranges import proven
 from ..config import config
 from ..ops import _graph
 from ..ops._graph import Node, Tape
 from ..ops.errors import IndexOutOfBounds, format_line
 from ..ops.primitives import KERNEL, KERNEL_OUTPUT
-from ..ops.traced import plain
+from ..ops.traced import TracedNumber, plain
 from .simplify import Graph
+
+# The structured form is loaded with the first kernel written by hand.
+if TYPE_CHECKING:
+    from ..backend.structured import StructuredBinding, StructuredKernel
 
 Shape = tuple[int, ...]
 # The kernels that calls in traces and plans refer to, by number.
 _kernels: dict[int, StructuredKernel] = {}
-_numbers: dict[StructuredKernel, int] = {}
+_numbers: dict[tuple[Any, ...], int] = {}
 _count = itertools.count()
 # For each call that writes several owners, the nodes of all but the first.
 _others: weakref.WeakKeyDictionary[Node, tuple[weakref.ref[Node], ...]] = weakref.WeakKeyDictionary()
@@ -99,11 +100,12 @@ class Arguments:
 
 def register(kernel: StructuredKernel) -> int:
     """The number by which calls refer to a kernel: a function that is made anew in a loop keeps its plans."""
-    number = _numbers.get(kernel)
+    key = (kernel, kernel.name, kernel.sites)  # errors name the kernel and its lines
+    number = _numbers.get(key)
     if number is None:
         number = next(_count)
         _kernels[number] = kernel
-        number = _numbers.setdefault(kernel, number)  # another thread may have been first
+        number = _numbers.setdefault(key, number)  # another thread may have been first
     return number
 
 
@@ -120,6 +122,13 @@ def record(attrs: tuple[Any, ...], operands: tuple[Node, ...]) -> list[Node]:
     ]
     _others[call] = tuple(map(weakref.ref, others))
     return [call, *others]
+
+
+def written_by(node: Node) -> tuple[Node, Node]:
+    """The call of which a node is what it wrote, and the version before that."""
+    call = node if node.primitive is KERNEL else node.operands[0]
+    number = 0 if node is call else (node.attrs or (0,))[0]
+    return call, call.operands[Arguments.of(call.attrs or ()).targets[number]]
 
 
 def linearise(roots: list[Node], keep_held: bool = True) -> Tape:
@@ -186,6 +195,8 @@ class Handwritten:
 
 def binding(arguments: Arguments, sizes: Sequence[int]) -> StructuredBinding:
     """The binding of a call whose owners have these numbers of elements."""
+    from ..backend.structured import StructuredBinding
+
     places = arguments.places
     return StructuredBinding(
         arguments.grid,
@@ -214,7 +225,11 @@ def lower_call(
     owners = value.operands[: arguments.owners]
     scalars = tuple(graph.values[o].position for o in value.operands[arguments.owners :])
     if values and not arguments.numbers:
-        numbers = steering_numbers(steering(arguments.kernel), [values[p] for p in scalars])
+        from ..backend.points import steering
+
+        given = [values[p] for p in scalars]
+        steered = steering(arguments.kernel) | wide(given, arguments.kernel.scalars)
+        numbers = steering_numbers(steered, given)
         arguments = replace(arguments, numbers=numbers)
     bound = binding(arguments, [graph.values[o].size for o in owners])
     results = [v] + [-1] * (len(arguments.targets) - 1)
@@ -245,6 +260,16 @@ def lower_call(
     )
 
 
+def wide(scalars: Sequence[Any], dtypes: Sequence[Any]) -> frozenset[int]:
+    """The int64 scalars that do not fit the 32 bits of a chip's vector code: they take other code."""
+    numbers = [x.value if type(x) is TracedNumber else x for x in scalars]
+    return frozenset(
+        n
+        for n, (x, dtype) in enumerate(zip(numbers, dtypes, strict=True))
+        if dtype == np.int64 and not -(2**31) <= x < 2**31
+    )
+
+
 def steering_numbers(steered: frozenset[int], scalars: Sequence[Any]) -> tuple[int | None, ...]:
     """The values of the scalars that steer a kernel, None for the others; () where none does."""
     return tuple(int(plain(x)) if n in steered else None for n, x in enumerate(scalars)) if steered else ()
@@ -253,6 +278,8 @@ def steering_numbers(steered: frozenset[int], scalars: Sequence[Any]) -> tuple[i
 @functools.lru_cache(maxsize=1024)
 def may_fault(attrs: tuple[Any, ...], sizes: tuple[int, ...]) -> bool:
     """Whether an index of a call may leave its array, for owners of these numbers of elements."""
+    from ..backend.structured.ranges import proven
+
     arguments = Arguments.of(attrs)
     kernel = arguments.kernel
     return not proven(kernel, binding(arguments, sizes)).issuperset(range(len(kernel.sites)))
@@ -260,6 +287,8 @@ def may_fault(attrs: tuple[Any, ...], sizes: tuple[int, ...]) -> bool:
 
 def covers(kernel: StructuredKernel, array: int, bound: StructuredBinding) -> bool:
     """Whether every element of an array that is not read is certainly written: at the threads' own ids."""
+    from ..backend.structured import Let, Return, Store, walk
+
     if kernel.arrays[array].reads or any(isinstance(s, Return) for s in walk(kernel.body)):
         return False
     ids = {s.value: s.attrs[0] for s in kernel.body if isinstance(s, Let) and s.op == "global_id"}
@@ -274,19 +303,51 @@ def covers(kernel: StructuredKernel, array: int, bound: StructuredBinding) -> bo
     return False
 
 
+def _as_written(arguments: Arguments, number: int, value: int) -> int:
+    """The index at a site that came to a value: the negative number of the text where it counts from the
+    end."""
+    from ..backend.structured import Atomic, Let, Store, walk
+
+    kernel = arguments.kernel
+    lets = {s.value: s for s in walk(kernel.body) if isinstance(s, Let)}
+    for s in walk(kernel.body):
+        if isinstance(s, Let) and s.op == "load" and s.attrs[1] == number:
+            array, indices = s.attrs[0], s.args
+        elif isinstance(s, Store | Atomic) and s.site == number:
+            array, indices = s.array, s.indices
+        else:
+            continue
+        shape = arguments.shape(kernel.sites[number].array)
+        for axis, index in enumerate(indices):
+            parts = [lets[a] for a in lets[index].args if a in lets] if index in lets else []
+            if [p.op for p in parts] == ["extent", "const"] and parts[0].attrs == (array, axis):
+                size, constant = shape[axis], parts[1].attrs[0]
+                if constant < 0 and lets[index].op == "add" and value == size + constant:
+                    return int(constant)
+    return value
+
+
 def outside(
-    arguments: Arguments, number: int, value: int, called: tuple[str, int, str] | None
+    arguments: Arguments, number: int, value: int, called: tuple[str, int, str] | None, position: int
 ) -> IndexOutOfBounds:
-    """The error for an index outside an array, at its line in the kernel, from where the call was
-    recorded.
+    """The error for an index outside an array, at its line in the kernel, from where the call was recorded,
+    which has a position on its tape (`failed_call`).
     """
     site = arguments.kernel.sites[number]
+    value = _as_written(arguments, number, value)
     where = f"\n  called {format_line(called)}" if called else ""
-    return IndexOutOfBounds(
+    error: Any = IndexOutOfBounds(
         f"[{arguments.kernel.name}] expected indices inside {site.array}, of shape "
         f"{arguments.shape(site.array)}, given {value}{where}",
         site.line,
     )
+    error.call = position
+    return error  # type: ignore[no-any-return]
+
+
+def failed_call(error: Exception) -> int:
+    """The tape position of the call that an error is of; -1 for any other error."""
+    return int(getattr(error, "call", -1))
 
 
 def interpret(

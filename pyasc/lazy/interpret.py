@@ -49,7 +49,7 @@ def interpret(tape: Tape, in_place: bool = False) -> list[Any]:
             value = np.asarray(node.value, node.dtype)
         elif node.primitive is KERNEL:
             given = [v for o in operands if (v := values[o]) is not None]
-            calls[position] = _call(node, given, in_place)
+            calls[position] = _call(node, given, in_place, position)
             value = calls[position][0]
         elif node.primitive is KERNEL_OUTPUT:
             value = calls[operands[0]][(node.attrs or (0,))[0]]
@@ -64,13 +64,13 @@ def interpret(tape: Tape, in_place: bool = False) -> list[Any]:
     return [results[position] for position in tape.outputs]
 
 
-def _call(node: Node, operands: list[Array], in_place: bool) -> list[Array]:
+def _call(node: Node, operands: list[Array], in_place: bool, position: int) -> list[Array]:
     """What a call of a kernel written by hand leaves in its targets."""
     attrs = node.attrs or ()
     results, fault = handwritten.interpret(attrs, operands)
     if fault is not None:
         line = None if node.where is None else recorded_line(node.where)
-        raise handwritten.outside(handwritten.Arguments.of(attrs), fault[0] - 1, fault[1], line)
+        raise handwritten.outside(handwritten.Arguments.of(attrs), fault[0] - 1, fault[1], line, position)
     if in_place:
         for t, result in zip(handwritten.Arguments.of(attrs).targets, results, strict=True):
             operands[t][...] = result

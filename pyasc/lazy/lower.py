@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.base import Backend
-from ..backend.ir import Access as KernelAccess
-from ..backend.ir import Binding, Instr, Kernel, Operand, Stride
+from ..backend.ir import Binding, Instr, Kernel, Operand, anchored
 from ..ops.primitives import EMPTY, FULL, GATHER, IOTA, LEAF, REDUCE, SCALAR, UPDATE, VIEW, WRAP_INDEX
 from .domain import Access, Domain, Shape, decompose, through_view
 from .reads import operand_accesses, sources
@@ -20,8 +19,6 @@ INT64 = np.dtype(np.int64)
 # A value that costs more than this and is read at several shifted points is computed once for all of them.
 STAGING_COST = 4.0
 MAX_SHIFT = 16
-# Accesses whose offsets differ by no more than this share a pointer and differ by a constant.
-MAX_DELTA = 16
 
 
 @dataclass(frozen=True)
@@ -335,20 +332,7 @@ class Lowering:
         parallel = sum(1 for axis in axes if not self.domain.reduced[axis.members[-1]])
         extents = tuple(axis.extent for axis in axes)
         strides = [tuple(walk[axis.members[-1]] for axis in axes) for walk in walks]
-        accesses = []
-        leaders: dict[Any, list[int]] = {}
-        for n, (operand, access) in enumerate(self.accesses):
-            layout = "".join(_layout_class(s) for s in strides[n])
-            anchor, delta = n, 0
-            if _rows_are_long(strides[n]):
-                for leader in leaders.setdefault((operand, strides[n]), []):
-                    difference = access.offset - self.accesses[leader][1].offset
-                    if abs(difference) <= MAX_DELTA:
-                        anchor, delta = leader, difference
-                        break
-                else:
-                    leaders[operand, strides[n]].append(n)
-            accesses.append(KernelAccess(operand, layout, anchor, delta))
+        accesses = anchored([(o, strides[n], access.offset) for n, (o, access) in enumerate(self.accesses)])
         self.body = [
             Instr(i.op, i.dtype, i.args, tuple(i.attrs[axis.members[-1]] for axis in axes))
             if i.op == "shift"
@@ -368,7 +352,7 @@ class Lowering:
             parallel,
             len(axes) - parallel,
             tuple(operands),
-            tuple(accesses),
+            accesses,
             tuple(self.scalar_dtypes),
             tuple(body),
             _name(body),
@@ -467,17 +451,6 @@ def _merged_axes(
                 continue
         axes.append(_Axis(domain.extents[k], [k]))
     return axes
-
-
-def _layout_class(stride: int) -> str:
-    return {0: Stride.ZERO, 1: Stride.UNIT, -1: Stride.NEGATIVE}.get(stride, Stride.ANY)
-
-
-def _rows_are_long(strides: tuple[int, ...]) -> bool:
-    """Whether a small difference of offsets can only be along the innermost walked axis, whatever the
-    sizes."""
-    walked = sorted(abs(s) for s in strides if s)
-    return len(walked) == 1 or (len(walked) > 1 and walked[1] > 4 * MAX_DELTA)
 
 
 def _name(body: list[Instr]) -> str:

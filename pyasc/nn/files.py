@@ -36,7 +36,7 @@ def save(tensors: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
         arrays[name] = np.ascontiguousarray(values).reshape(values.shape)
     try:
         numpy.save_file(arrays, os.fspath(path))
-    except (OSError, _error(numpy)) as error:
+    except (OSError, _error()) as error:
         raise FolderError(f"[save] expected a file that can be written, given {path}: {error}") from None
 
 
@@ -61,7 +61,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     numpy = _library("load")
     try:
         arrays = numpy.load_file(os.fspath(path))
-    except _error(numpy) as error:
+    except _error() as error:
         raise ArgumentError(f"[load] expected a safetensors file, given {path}: {error}") from None
     return {name: wrapped(np.asarray(a, dtypes.supported(a.dtype, "load"))) for name, a in arrays.items()}
 
@@ -77,7 +77,7 @@ def _library(operation: str) -> ModuleType:
     return numpy
 
 
-def _error(numpy: ModuleType) -> type[Exception]:
+def _error() -> type[Exception]:
     from safetensors import SafetensorError
 
     return SafetensorError

@@ -9,7 +9,7 @@ from ..ops import dtypes
 from ..ops.activation import gelu as gelu
 from ..ops.activation import log_softmax as log_softmax
 from ..ops.activation import softmax as softmax
-from ..ops.arguments import Shape, as_int, as_tensor, cast, promoted
+from ..ops.arguments import Shape, as_int, as_shape, as_tensor, cast, promoted
 from ..ops.dtypes import is_float, is_integer, is_narrow
 from ..ops.errors import ArgumentError, DtypeError, ShapeError
 from ..ops.gathering import take
@@ -41,11 +41,16 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     Returns
     -------
     tensor of shape (..., out_features)
+
+    Raises
+    ------
+    ShapeError
+        Where features do not go together.
     """
     x, weight = as_tensor(x, "linear"), as_tensor(weight, "linear")
     if weight.ndim != 2 or x.ndim < 1 or x.shape[-1] != weight.shape[1]:
         raise ShapeError(
-            f"[linear] expected x of shape (..., in) and weights of shape (out, in), "
+            "[linear] expected x of shape (..., in) and weights of shape (out, in), "
             f"given {x.shape} and {weight.shape}"
         )
     front = x.shape[:-1]
@@ -91,6 +96,8 @@ def conv2d(
     ------
     ShapeError
         Where channels do not go together, or the padded image is smaller than a filter.
+    ArgumentError
+        For a stride, dilation, padding, number of groups or padding mode that cannot be.
 
     Notes
     -----
@@ -106,13 +113,13 @@ def conv2d(
         return reshape_to(made, made.shape[1:])
     if x.ndim != 4 or weight.ndim != 4:
         raise ShapeError(
-            f"[conv2d] expected images (n, channels, height, width) and filters (out, in, height, width), "
+            "[conv2d] expected images (n, channels, height, width) and filters (out, in, height, width), "
             f"given {x.shape} and {weight.shape}"
         )
     steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
     if min(*steps, *spread, groups) < 1:
         raise ArgumentError(
-            f"[conv2d] expected stride, dilation and groups of at least 1, "
+            "[conv2d] expected stride, dilation and groups of at least 1, "
             f"given {stride}, {dilation} and {groups}"
         )
     count, channels = x.shape[:2]
@@ -205,12 +212,19 @@ def layer_norm(
     tensor
         Of x's shape and dtype; computed in float32 where that is float16 or bfloat16.
 
+    Raises
+    ------
+    ShapeError
+        Where the last axes, `weight` or `bias` do not have the shape.
+    DtypeError
+        For an x of integers.
+
     Notes
     -----
     J. L. Ba, J. R. Kiros, G. E. Hinton, "Layer Normalization", 2016.
     """
     x = as_tensor(x, "layer_norm")
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = as_shape(normalized_shape, "layer_norm")
     if not shape or x.shape[-len(shape) :] != shape:
         raise ShapeError(f"[layer_norm] expected x whose last axes are {shape}, given shape {x.shape}")
     if not is_float(x.dtype):
@@ -244,6 +258,13 @@ def embedding(indices: Any, weight: Any) -> Any:
     Returns
     -------
     tensor of shape (*indices.shape, features)
+
+    Raises
+    ------
+    DtypeError
+        For indices of another dtype.
+    IndexOutOfBounds
+        For an index outside the table, when a value is needed.
     """
     indices = as_tensor(indices, "embedding")
     if not is_integer(indices.dtype):
@@ -261,6 +282,15 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Any:
         From 0 to 1.
     training : bool
         False gives x.
+
+    Returns
+    -------
+    tensor of x's shape
+
+    Raises
+    ------
+    ArgumentError
+        For a probability that is none.
     """
     if not 0 <= p <= 1:
         raise ArgumentError(f"[dropout] expected a probability from 0 to 1, given {p}")
@@ -268,13 +298,13 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Any:
     if not training or p == 0:
         return x
     if p == 1:
-        return x * 0.0
+        return find("where").function(False, x * 1.0, 0.0)
     kept = find("random", "random").function(x.shape, dtype=dtypes.float32) >= p
     return find("where").function(kept, x * (1 / (1 - p)), 0.0)
 
 
 def pair(value: Any, name: str) -> tuple[int, int]:
-    """Two integers from one or two."""
+    """Two integers from one or two, for the parameter `name` of `conv2d`."""
     if isinstance(value, tuple | list):
         if len(value) != 2:
             raise ArgumentError(f"[conv2d] expected an integer or a pair for {name}, given {value}")

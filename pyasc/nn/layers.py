@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..ops import dtypes
-from ..ops.arguments import Axes
-from ..ops.errors import ArgumentError, IndexOutOfBounds
+from ..ops.arguments import Axes, as_int, as_shape
+from ..ops.errors import ArgumentError, DtypeError, IndexOutOfBounds
 from ..ops.registry import find
 from . import functional
 from .module import Module
@@ -19,7 +19,10 @@ from .parameter import Parameter
 def _uniform(shape: tuple[int, ...], bound: float, dtype: Any) -> Parameter:
     """Numbers uniform within a bound, drawn in float32."""
     values = find("uniform", "random").function(-bound, bound, shape, dtype=dtypes.float32)
-    return Parameter(values.astype(dtypes.as_dtype(dtype or dtypes.default_float, "Parameter"), copy=False))
+    wanted = dtypes.as_dtype(dtype or dtypes.default_float, "Parameter")
+    if not dtypes.is_float(wanted):
+        raise DtypeError(f"[Parameter] expected a float dtype for weights, given {wanted.name}")
+    return Parameter(values.astype(wanted, copy=False))
 
 
 def _filled(name: str, shape: tuple[int, ...], dtype: Any) -> Parameter:
@@ -28,7 +31,7 @@ def _filled(name: str, shape: tuple[int, ...], dtype: Any) -> Parameter:
 
 def _bound(fan_in: int) -> float:
     """Of torch's initial weights and biases: K. He et al. 2015 with a slope of sqrt(5)."""
-    return 1 / math.sqrt(fan_in) if fan_in else 0.0
+    return 1 / math.sqrt(fan_in) if fan_in > 0 else 0.0
 
 
 class Linear(Module):
@@ -50,7 +53,7 @@ class Linear(Module):
     def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: Any = None) -> None:
         self.in_features = in_features
         self.out_features = out_features
-        bound = _bound(in_features)
+        bound = _bound(as_int(in_features, "Linear", "in_features"))
         self.weight = _uniform((out_features, in_features), bound, dtype)
         self.bias = _uniform((out_features,), bound, dtype) if bias else None
 
@@ -168,7 +171,7 @@ class LayerNorm(Module):
         bias: bool = True,
         dtype: Any = None,
     ) -> None:
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        shape = as_shape(normalized_shape, "LayerNorm")
         self.normalized_shape = shape
         self.eps = eps
         self.elementwise_affine = elementwise_affine
@@ -290,7 +293,14 @@ class Sequential(Module):
 
     def append(self, module: Module) -> Sequential:
         """Put a module at the end; returns the sequence."""
-        self.register_module(str(len(self)), module)
+        if not isinstance(module, Module):
+            raise DtypeError(f"[Sequential] expected modules, given {type(module).__name__}")
+        # After a deletion the number of modules may be the name of one.
+        names = {name for name, _ in self.named_children()}
+        number = len(names)
+        while str(number) in names:
+            number += 1
+        self.register_module(str(number), module)
         return self
 
     def forward(self, x: Any) -> Any:

@@ -71,10 +71,16 @@ class Module:
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """Set an attribute to a parameter, or to None where there is none."""
+        if parameter is not None and not isinstance(parameter, Parameter):
+            raise DtypeError(
+                f"[register_parameter] expected a Parameter or None, given {type(parameter).__name__}"
+            )
         setattr(self, name, parameter)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """Set an attribute to a module."""
+        """Set an attribute to a module, or to None where there is none."""
+        if module is not None and not isinstance(module, Module):
+            raise DtypeError(f"[register_module] expected a Module or None, given {type(module).__name__}")
         setattr(self, name, module)
 
     add_module = register_module
@@ -283,12 +289,27 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
+        return self._text(())
+
+    def _text(self, above: tuple[Module, ...]) -> str:
+        """The text; modules that hold one another are written once."""
+        if any(self is m for m in above):
+            return f"{type(self).__name__}(…)"
         extra = self.extra_repr()
-        children = [f"({name}): {_indented(repr(child))}" for name, child in self.named_children()]
+        inside = (*above, self)
+        children = [
+            f"({name}): {_indented(child._text(inside) if _is_plain(child) else repr(child))}"
+            for name, child in self.named_children()
+        ]
         if not children:
             return f"{type(self).__name__}({extra})"
         lines = [extra, *children] if extra else children
         return f"{type(self).__name__}(\n" + "".join(f"  {line}\n" for line in lines) + ")"
+
+
+def _is_plain(module: Module) -> bool:
+    """Whether its class writes no text of its own."""
+    return type(module).__repr__ is Module.__repr__
 
 
 _DEVICES = ("cpu", "npu", "cuda", "sim")
@@ -341,7 +362,7 @@ def _listed(front: str, names: tuple[str, ...], most: int = 8) -> str:
     if not names:
         return ""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return front + ", ".join(names[:most]) + more
+    return front + ", ".join(map(str, names[:most])) + more
 
 
 def _indented(text: str) -> str:

@@ -183,3 +183,25 @@ def test_off_it_is_not_noticed() -> None:
 
     nothing = best(lambda: None)
     assert best(look) - nothing < 0.03 * call
+
+
+def test_profilers_of_threads_that_end_in_any_order() -> None:
+    first, second = Profiler(), Profiler()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    pyasc.sync(pyasc.ones(10) + 1)
+    second.__exit__(None, None, None)
+    assert events.recorder is None
+    assert not any(e.kind == "kernel" for e in first.events)
+    assert any(e.kind == "kernel" for e in second.events)
+
+
+def test_a_picture_of_names_that_xml_does_not_have(tmp_path: Path) -> None:
+    with Profiler() as profiler, marker("\0<é\udc80>"):
+        pass
+    profiler.save(tmp_path / "a.svg")
+    ElementTree.parse(tmp_path / "a.svg")
+    profiler.save(tmp_path / "a.json")
+    with pytest.raises(OSError, match="null byte"):
+        profiler.save("a\0.json")

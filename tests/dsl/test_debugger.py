@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import threading
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from test_lowering_random import LENGTH, THREADS, load
 
 import pyasc
 
@@ -206,6 +208,83 @@ def test_pythons_own_tools(capsys: Any) -> None:
     checked[5](pyasc.zeros(2), pyasc.arange(2.0))
 
 
+@pytest.mark.parametrize("where", [(2, 4), ((2,), (4,)), 8])
+@pytest.mark.parametrize("failing", [0, 2, 6])
+def test_errors_of_every_thread_reach_the_caller(where: Any, failing: int) -> None:
+    @pyasc.kernel(debug=True, block_dim=4)
+    def checked(out: Any, x: Any) -> None:
+        t, i = pyasc.get_local_id(0), pyasc.get_global_id(0)
+        out[i] = t
+        pyasc.barrier()
+        assert i < failing
+        out[i] = x[i]
+
+    before = threading.active_count()
+    out = pyasc.zeros(8)
+    with pytest.raises(AssertionError, match=rf"assert {failing} < {failing}") as caught:
+        checked[where](out, pyasc.ones(8))
+    assert caught.traceback[-1].name == "checked"
+    assert f"in thread {failing} of the kernel checked" in caught.value.__notes__
+    assert threading.active_count() == before
+    assert not np.array(out).any()
+
+
+def test_threads_that_catch_everything_end_with_their_block() -> None:
+    @pyasc.kernel(debug=True, block_dim=4)
+    def caught(out: Any) -> None:
+        i = pyasc.get_global_id(0)
+        try:
+            pyasc.barrier()
+            if i == 1:
+                raise ValueError("of thread 1")
+            pyasc.barrier()
+        finally:
+            if i != 1:
+                pyasc.barrier()
+        out[i] = 1
+
+    with pytest.raises(ValueError, match="of thread 1"):
+        caught[4](pyasc.zeros(4))
+
+
+def test_blocks_and_axes_of_what_does_not_compile() -> None:
+    def below(n: Any) -> Any:
+        return pyasc.get_global_id(1) < n
+
+    @pyasc.kernel(debug=True, block_dim=4)
+    def ids(out: Any) -> None:
+        i = pyasc.get_global_id(0)
+        x = out[i]
+        pyasc.barrier()
+        print(end="")
+        out[i] = x + pyasc.get_local_id(0)
+
+    @pyasc.kernel(debug=True)
+    def of_two_axes(out: Any) -> None:
+        assert below(3)
+        pyasc.atomic_add(out, pyasc.get_global_id(0), 1)
+
+    out = pyasc.zeros(6)
+    ids[8](out)  # two threads lie past the end
+    np.testing.assert_array_equal(out, [0, 1, 2, 3, 0, 1])
+    out = pyasc.zeros(2)
+    of_two_axes[2, 3](out)
+    np.testing.assert_array_equal(out, [3, 3])
+
+
+def test_traced_functions_compile_their_kernels() -> None:
+    kernel = pyasc.kernel(add)
+
+    @pyasc.jit
+    def traced(x: Any) -> Any:
+        out = pyasc.zeros(4)
+        kernel[4](out, x, x)
+        return out + 1
+
+    with pyasc.config.override(debug=True):
+        np.testing.assert_array_equal(traced(pyasc.arange(4.0)), [1, 3, 5, 7])
+
+
 def test_names_mean_what_they_do_in_a_kernel() -> None:
     factor, table = 3, pyasc.asarray([10.0, 20.0])
 
@@ -232,3 +311,99 @@ def test_names_mean_what_they_do_in_a_kernel() -> None:
     out = pyasc.zeros(2)
     looked_up[2](out)
     np.testing.assert_array_equal(out, table)
+
+
+# --- the same values as compiled ---------------------------------------------------------------------------
+
+
+def integers(out: Any, a: Any) -> None:
+    i = pyasc.get_global_id(0)
+    x = a[-1] * 2 + a[i] // (i - 1) + a[i] % (i - 2) + (a[i] << (i * 40 - 40)) + (a[i] >> (i * 9 - 9))
+    out[i] = x + i * 100 + 2 ** a[i] + a[i] ** 3 + (a[i] or 7) + (a[i] and 3) + (not a[i])
+
+
+def floats(out: Any, x: Any) -> None:
+    i = pyasc.get_global_id(0)
+    y = min(x[i], 1.0) + max(x[i], -1.0) * (~(i > 2)) + x[i] // 0.7 + divmod(x[i], 2)[1]
+    out[i] = y if i % 2 else x[i] ** 0.5 + x[i] * 0.1 + math.sqrt(x[i]) + math.pow(x[i], -2) + 1 / 3
+
+
+def whole_numbers(out: Any, x: Any) -> None:
+    i = pyasc.get_global_id(0)
+    out[i] = int(x[i]) // 3 + round(x[i]) % 7 + math.floor(x[i]) % 11 + math.trunc(x[i]) % 5
+
+
+def numbers(out: Any, a: Any, n: int, f: float) -> None:
+    i = pyasc.get_global_id(0)
+    for k in range(3):
+        out[i] += a[i] * k + a.shape[0] + np.float32(0.1) * k
+    out[i] += a[i] * n + n // (n - n) + n % (i - i) + f * 0.1 * n + len(a) * a[i]
+
+
+def updates(out: Any, a: Any) -> None:
+    i = pyasc.get_global_id(0)
+    pyasc.atomic_add(out, i % 2, a[i])
+    pyasc.atomic_max(out, 2, a[i])
+    pyasc.atomic_min(out, -1, a[i])
+
+
+INTEGERS = [3, 100, 0, 77, 120, 5, 1]
+FLOATS = [1.7, -2.5, math.nan, math.inf, -math.inf, 3e30, -0.0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("function", "values", "dtypes", "others"),
+    [
+        (integers, INTEGERS, ("uint8", "int64"), ()),
+        (floats, FLOATS, ("float32", "float64"), ()),
+        (whole_numbers, FLOATS, ("float32",), ()),
+        (numbers, INTEGERS, ("int8", "float64"), (5, 0.3)),
+        (updates, INTEGERS, ("int8", "int64"), ()),
+    ],
+)
+@pytest.mark.parametrize("result", ["int64", "float64", "int8"])
+def test_arithmetic_is_that_of_the_compiled_kernel(
+    function: Any, values: Any, dtypes: Any, others: Any, result: str
+) -> None:
+    for dtype in dtypes:
+        found = []
+        for kernel in both(function):
+            out = np.zeros(len(values), result)
+            kernel[len(values)](out, np.array(values).astype(dtype), *others)
+            found.append(out)
+        np.testing.assert_allclose(found[1], found[0], rtol=2e-6)
+
+
+def test_random_programs_in_python(tmp_path: Path) -> None:
+    for seed in (0, 3, 12):
+        kernel = load(seed, tmp_path)
+        for dtype in (np.int64, np.int32):
+            a = np.random.default_rng(seed).integers(-9, 9, LENGTH).astype(dtype)
+            found = []
+            for made in both(kernel):
+                found.append(np.zeros(THREADS, np.int64))
+                made[THREADS](found[-1], a)
+            np.testing.assert_array_equal(found[1], found[0])
+
+
+def test_only_a_number_of_the_text_counts_from_the_end(mistake: Any) -> None:
+    @pyasc.kernel(debug=True)
+    def before(out: Any, x: Any) -> None:
+        i = pyasc.get_global_id(0)
+        out[i] = x[-9]  # here
+
+    with mistake(IndexError, "inside x, of shape (8,)", "given -9"):
+        before[3](pyasc.zeros(3), pyasc.ones(8))
+
+
+def test_numbers_print_as_numbers(capsys: Any) -> None:
+    @pyasc.kernel(debug=True)
+    def shown(out: Any, x: Any, n: int) -> None:
+        i = pyasc.get_global_id(0)
+        print(i, x[i], n, x.shape, f"{x[i]:.2f}", f"{i:02d}", [x[i] > 1])
+        assert x[i] == pytest.approx(1.5)
+        out[i] = x[i]
+
+    shown[1](pyasc.zeros(1), pyasc.asarray([1.5]), 3)
+    assert capsys.readouterr().out == "0 1.5 3 (1,) 1.50 00 [True]\n"

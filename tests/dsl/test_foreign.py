@@ -311,3 +311,20 @@ def test_on_the_simulator() -> None:
     with pyasc.backend("sim"):
         made = quartic()(pyasc.asarray(x)).numpy()
     np.testing.assert_array_equal(made, (x * x) * (x * x))
+
+
+def test_a_library_that_changed_is_loaded_anew(tmp_path: Path) -> None:
+    made = []
+    for number in (1, 5):
+        source, library = tmp_path / "f.c", tmp_path / "f.so"
+        source.write_text(f"float f(float x) {{ return x + {number}; }}")
+        library.unlink(missing_ok=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+        made.append(FFI(library).get_function("f", "float(float)"))
+    assert [f(1.0) for f in made] == [2.0, 6.0]
+
+
+@pytest.mark.parametrize("name", ["def", "None", "function", "x0"])
+def test_names_that_python_keeps_for_itself(name: str) -> None:
+    function = FFI(source=f"float {name}(float x) {{ return 2 * x; }}").get_function(name, "float(float)")
+    assert np.array_equal(function(np.ones(3, "f4")), [2, 2, 2])

@@ -114,6 +114,39 @@ def test_arrays_keep_their_elements_where_an_index_is_outside(column: bool) -> N
     np.testing.assert_array_equal(out, ramp(1000))
 
 
+def shifted(out: Any, x: Any) -> None:
+    i = pyasc.get_global_id(0)
+    out[i] = x[i + 1]
+
+
+def first_element(out: Any) -> None:
+    out[0] += pyasc.get_global_id(0)
+
+
+@pytest.mark.parametrize("setting", ["lazy", "eager", "interpret"])
+def test_tensors_fall_back_to_the_version_before_a_call_that_failed(setting: str) -> None:
+    kernel = pyasc.kernel(shifted)
+    with pyasc.config.override(eager=setting == "eager", interpret=setting == "interpret"):
+        x = pyasc.arange(4.0)
+        other = pyasc.zeros(4)
+        if setting == "eager":
+            with pytest.raises(IndexError):
+                kernel(x, x)
+        else:
+            kernel(x, x)
+            later = x + 1
+            kernel(other, x)  # comes to nothing as well
+            pyasc.kernel(first_element)(x)
+            with pytest.raises(IndexError):
+                np.array(x)
+            for _ in range(2):
+                with pytest.raises(IndexError):
+                    np.array(later)
+        np.testing.assert_array_equal(x, [0, 1, 2, 3])
+        kernel[3](x, x)
+        np.testing.assert_array_equal(x, [1, 2, 3, 3])
+
+
 def test_a_map_of_the_argument_itself_is_a_new_array() -> None:
     x = ramp(3)
     y = same(x)
@@ -327,3 +360,68 @@ def test_an_error_of_the_source_shows_the_users_lines() -> None:
         wrong(np.zeros(3))
     shown = traceback.extract_tb(caught.value.__traceback__)
     assert shown[0].filename == __file__ and len(shown) < 5
+
+
+@pyasc.kernel
+def reversed_in_blocks(out: Any, x: Any) -> None:
+    i, t = pyasc.get_global_id(0), pyasc.get_local_id(0)
+    tile = pyasc.shared(8, pyasc.float32)
+    tile[t] = x[i]
+    pyasc.barrier()
+    out[i] = tile[7 - t]
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("size", [16, 12, 5])
+def test_threads_past_the_end_that_others_wait_for_touch_nothing(size: int, interpret: bool) -> None:
+    x = np.arange(1, size + 1, dtype=np.float32)
+    padded = np.zeros(16, np.float32)
+    padded[:size] = x
+    out = pyasc.full(size, 9.0)
+    with pyasc.config.override(interpret=interpret):
+        reversed_in_blocks[2, 8](out, pyasc.asarray(x))
+        np.testing.assert_array_equal(out.numpy(), padded.reshape(2, 8)[:, ::-1].reshape(-1)[:size])
+
+
+@pyasc.kernel
+def one_too_far(out: Any, x: Any) -> None:
+    i = pyasc.get_global_id(0)
+    out[i] = x[i + 1]
+
+
+@pyasc.kernel
+def another_too_far(out: Any, x: Any) -> None:
+    i = pyasc.get_global_id(0)
+    out[i] = x[i + 1]
+
+
+def test_kernels_of_the_same_text_are_told_apart_in_errors() -> None:
+    for kernel in (one_too_far, another_too_far):
+        out = pyasc.zeros(3)
+        kernel(out, pyasc.ones(3))
+        with pytest.raises(IndexError, match=rf"\[{kernel.name}\]"):
+            pyasc.sync(out)
+
+
+def test_the_cost_of_a_function_that_writes_to_its_argument_and_returns_nothing() -> None:
+    found = pyasc.cost(lambda out, x: one_too_far[15](out, x), pyasc.empty(16), pyasc.ones(16))
+    assert len(found.kernels) + len(found.host) == 1
+
+
+class Scaled(pyasc.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = pyasc.Parameter(pyasc.arange(4, dtype=pyasc.float32))
+
+    @pyasc.kernel
+    def run(self, out: Any, x: Any) -> None:
+        i = pyasc.get_global_id(0)
+        out[i] = x[i] * self.weight[i]
+
+
+def test_arrays_that_are_attributes_have_names_in_generated_code() -> None:
+    layer, out = Scaled(), pyasc.empty(4)
+    layer.run(out, pyasc.ones(4))
+    (kernel,) = (k for k in pyasc.explain(out, backend="sim").kernels if k.name == "run")
+    assert "self_weight" in kernel.source("ascendc") and "self.weight" not in kernel.source("ascendc")
+    assert out.tolist() == [0, 1, 2, 3]

@@ -140,15 +140,20 @@ class Writer:
         return "\n".join(self.lines) + "\n"
 
 
-def check_seed(seed: int, folder: Path) -> None:
+def load(seed: int, folder: Path) -> Any:
+    """A random kernel."""
     path = folder / f"random_program_{seed}.py"
     path.write_text(Writer(seed).kernel())
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module.kernel
+
+
+def check_seed(seed: int, folder: Path) -> None:
     a = np.random.default_rng(seed).integers(-9, 9, LENGTH)
-    check(module.kernel, (THREADS,), c=np.zeros(THREADS, np.int64), a=a)
+    check(load(seed, folder), (THREADS,), c=np.zeros(THREADS, np.int64), a=a)
 
 
 def test_random_programs(tmp_path: Path) -> None:

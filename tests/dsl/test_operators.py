@@ -371,3 +371,22 @@ def test_fault_in_own_source() -> None:
     made = register_operator("scaled_add", scaled_add, ascendc=own)
     with pyasc.backend("sim"), pytest.raises(pyasc.errors.SimulationError, match="own"):
         made(random(40), random(40), 2.0)
+
+
+@kernel
+def doubled(out: Any, x: Any) -> None:
+    i = get_global_id(0)
+    out[i] = 2 * x[i]
+
+
+@pytest.mark.parametrize("make", [np.array, pyasc.asarray])
+def test_an_output_that_is_an_input_is_filled_after_it_was_read(make: Any) -> None:
+    operator = register_operator("doubled_of_these_tests", doubled)
+    try:
+        x = make(np.arange(6, dtype="f4"))
+        operator(x, out=x)
+        assert np.array_equal(np.asarray(x), 2 * np.arange(6))
+        operator(x[1:4], out=x[2:5])
+        assert np.array_equal(np.asarray(x), [0, 2, 4, 8, 12, 10])
+    finally:
+        unregister_operator("doubled_of_these_tests")

@@ -31,6 +31,7 @@ KERNELS: dict[str, tuple[Callable[[], Case], list[tuple[int, int]]]] = {
     "nbody": (t.nbody, [(1, 1)]),
     "resize": (t.resize, [(2, 0)]),
     "resize, scaled": (lambda: t.resize(scaled=True), [(2, 0)]),
+    "stretched": (lambda: t.with_numbers(t.stretched()), [(1, 0)]),
     "softmax": (t.softmax, [(1, 1)]),
     "masked": (t.masked, [(1, 0)]),
     "in_place": (t.in_place, [(1, 0)]),
@@ -123,6 +124,16 @@ def test_what_is_known_of_numbers_makes_more_kernels_points() -> None:
     (add,), (sized,) = point_form(t.vector_add()), point_form(t.with_numbers(t.vector_add()))
     assert "where" in {i.op for i in add.kernel.body}
     assert "where" not in {i.op for i in sized.kernel.body}
+
+
+def test_a_float_that_is_known_to_be_small_is_an_index() -> None:
+    (part,) = point_form(t.with_numbers(t.stretched()))
+    (other,) = point_form(t.with_numbers(t.stretched(500, 33)))
+    assert [i.op for i in part.kernel.body if i.op in ("gather", "wrap_index")] == ["gather", "gather"]
+    assert part.kernel.key == other.kernel.key
+    for case in (t.stretched(), t.with_numbers(t.stretched(to=1))):  # the last divides by 0
+        with pytest.raises(NoPoints, match="32 bits"):
+            point_form(case)
 
 
 @pytest.mark.parametrize("bad", [-1, -100, 100, 2**40])

@@ -47,6 +47,7 @@ KERNELS: dict[str, Callable[[], Case]] = {
     "sobel with a border": lambda: t.sobel(border=True),
     "nbody": t.nbody,
     "resize": t.resize,
+    "stretched": lambda: t.with_numbers(t.stretched()),
     "softmax": t.softmax,
     "masked": t.masked,
     "in_place": t.in_place,

@@ -23,6 +23,7 @@ from pyasc.backend.verify import verify_binding, verify_kernel
 from pyasc.dsl.signature import LaunchValues, Lowered, Options
 from pyasc.dsl.tiles.buffers import tile_sizes
 from pyasc.dsl.tiles.statements import OPERATIONS
+from pyasc.ops.errors import KernelError
 from pyasc.ops.primitives import PRIMITIVES, Kind
 
 ASCEND = Ascend(chips.load("910B1"), None)
@@ -302,3 +303,39 @@ def test_sizes_near_each_other_share_their_tiles() -> None:
     assert tile_sizes((10**6,), 4, chip) == (4096,) and tile_sizes((10**6,), 2, chip) == (8192,)
     assert tile_sizes((5,), 4, chip) == (16,) and tile_sizes((1, 1, 1), 2, chip) == (16, 16, 16)
     assert tile_sizes((1000, 64), 4, chip) == (64, 64)
+
+
+def test_what_was_not_written_is_zero() -> None:
+    a, c = normal(21), np.full(21, np.nan, "float32")
+    launched(kernels.in_one_branch, c=c, a=a, n=21)
+    assert np.array_equal(c, np.where(np.arange(21) < kernels.T, 0, a))
+    for m, k in ((20, 0), (20, 40)):
+        x, y, z = (
+            normal(m, k, dtype="float16"),
+            normal(k, 16, dtype="float16"),
+            np.full((m, 16), np.nan, "f4"),
+        )
+        launched(kernels.adding, c=z, a=x, b=y)
+        assert np.allclose(z, x.astype("f4") @ y.astype("f4"), atol=1e-2)
+        if k:
+            continue
+        z[:] = np.nan
+        launched(kernels.matmul, c=z, a=x, b=y, m=m, n=16, k=k)
+        assert not z.any()
+
+
+def test_tiles_do_not_broadcast() -> None:
+    a = normal(4, 8)
+    with pytest.raises(KernelError, match="no broadcasting"):
+        lowered(kernels.broadcast_row, c=a, a=a, b=normal(1, 8))
+
+
+def test_a_second_call_on_arrays_of_numpy() -> None:
+    run = pyasc.kernel(kernels.matmul)
+    a, c = normal(20, 20, dtype="float16"), np.empty((20, 20), "float16")
+    for _ in range(2):
+        run(c, a, a, 20, 20, 20)
+    expected = a.astype("f4") @ a.astype("f4")
+    assert np.allclose(c, expected, rtol=1e-2, atol=1e-2)
+    run(a, a, a.copy(), 20, 20, 20)
+    assert np.allclose(a, expected, rtol=1e-2, atol=1e-2)

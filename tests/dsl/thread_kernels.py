@@ -201,6 +201,21 @@ def resize(height: int = 20, width: int = 30, to: tuple[int, int] = (33, 47), sc
     return w.case("resize")
 
 
+def stretched(n: int = 20, to: int = 47) -> Case:
+    """Linear, between ``a[k]`` and ``a[k + 1]``, with the length of what is written an argument."""
+    w = Threads([to])
+    a, out, one = w.of(quarters(n)), w.out(np.zeros(to, np.float32)), w.number(1)
+    i, length = w.id(), w.scalar(to, I64)
+    with w.when(w.below(i, length)):
+        ends = [w.let("cast", F32, w.sub(x, one)) for x in (w.extent(a, 0), length)]
+        place = w.f32("mul", w.let("cast", F32, i), w.f32("div", *ends))
+        k = w.min(w.let("cast", I64, place), w.sub(w.extent(a, 0), w.number(2)))
+        part = w.f32("sub", place, w.let("cast", F32, k))
+        low, high = w.load(a, k), w.load(a, w.add(k, one))
+        w.store(out, [i], w.f32("add", low, w.f32("mul", w.f32("sub", high, low), part)))
+    return w.case("stretched")
+
+
 def softmax(rows: int = 13, columns: int = 100) -> Case:
     """Three loops over a row; the second stores what the third reads."""
     w = Threads([rows])

@@ -214,3 +214,34 @@ def column_sums(s: Any, a: Any) -> None:
             pyasc.dma_copy(x, a[i, j : j + T])
             pyasc.elementwise("ADD", acc, acc, x, T)
         pyasc.dma_copy(s[0, j : j + T], acc)
+
+
+def in_one_branch(c: Any, a: Any, n: int) -> None:
+    """A buffer that only some tiles write."""
+    for o in range(0, n, T):
+        x = pyasc.alloc("UB", T * 4)
+        if o > 0:
+            pyasc.dma_copy(x, a[o : o + T])
+        pyasc.dma_copy(c[o : o + T], x)
+
+
+def adding(c: Any, a: Any, b: Any) -> None:
+    """A product that adds from its first turn on."""
+    for i in range(0, a.shape[0], 16):
+        acc = pyasc.alloc("CO1", 16 * 16 * 4)
+        for s in range(0, a.shape[1], 16):
+            x = pyasc.alloc("A1", 16 * 16 * 2)
+            y = pyasc.alloc("B1", 16 * 16 * 2)
+            pyasc.dma_copy(x, a[i : i + 16, s : s + 16])
+            pyasc.dma_copy(y, b[s : s + 16, 0:16])
+            pyasc.matmul(acc, x, y, 16, 16, 16, accumulate=True)
+        pyasc.dma_copy(c[i : i + 16, 0:16], acc)
+
+
+def broadcast_row(c: Any, a: Any, b: Any) -> None:
+    x = pyasc.alloc("UB", (4, 8), pyasc.float32)
+    y = pyasc.alloc("UB", (1, 8), pyasc.float32)
+    pyasc.dma_copy(x, a[0:4, 0:8])
+    pyasc.dma_copy(y, b[0:1, 0:8])
+    pyasc.elementwise("ADD", x, x, y)
+    pyasc.dma_copy(c[0:4, 0:8], x)

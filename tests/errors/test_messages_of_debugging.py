@@ -71,6 +71,12 @@ def sharing(out: Any) -> None:
     out[i] = tile[0]
 
 
+@pyasc.kernel(debug=True)
+def whole(out: Any, v: Any) -> None:
+    print(end="")
+    out[0] = v + 1
+
+
 class Counter(pyasc.nn.Module):
     calls = 0
 
@@ -80,10 +86,27 @@ class Counter(pyasc.nn.Module):
         return v
 
 
+class Meeting:
+    def meet(self) -> None:
+        pyasc.barrier()
+
+    @pyasc.kernel(debug=True)
+    def run(self, out: Any) -> None:
+        out[pyasc.get_global_id(0)] = 1
+        self.meet()
+
+
 def frozen() -> Any:
     array = np.zeros(2, np.float32)
     array.flags.writeable = False
     return array
+
+
+@pyasc.jit
+def traced(v: Any) -> Any:
+    out = pyasc.zeros(2)
+    copied[2](out, v)
+    return out
 
 
 BLOCK = (1,), (2,)
@@ -100,7 +123,10 @@ MISTAKES = [
     Mistake(SyntaxError, ("[meeting]", "thread 0", "thread 1, which ended"), lambda: meeting[BLOCK](x(2))),
     Mistake(SyntaxError, ("[meeting_twice]", "thread 1, which waits"), lambda: meeting_twice[BLOCK](x(2))),
     Mistake(SyntaxError, ("[sharing]", "same shared arrays", "thread 1"), lambda: sharing[BLOCK](x(2))),
+    Mistake(SyntaxError, ("[whole]", "a number", "the array v", "v[i]"), lambda: whole[1](x(2), x(2))),
+    Mistake(SyntaxError, ("[run]", "by name", "behind an object"), lambda: Meeting().run[BLOCK](x(2))),
     Mistake(SyntaxError, ("[kernel]", "assignment to calls"), lambda: Counter()(x(2))),
+    Mistake(RuntimeError, ("[copied]", "debug mode (debug=True)", "traced"), lambda: traced(x(2))),
 ]
 
 

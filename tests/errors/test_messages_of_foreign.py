@@ -77,6 +77,15 @@ FOREIGN = [
     Mistake(ValueError, ("[FFI]", "neither"), lambda: FFI()),
     Mistake(TypeError, ("[FFI]", "int"), lambda: FFI(source=3)),  # type: ignore[arg-type]
     Mistake(TypeError, ("[FFI]", "int"), lambda: FFI(3)),  # type: ignore[arg-type]
+    Mistake(TypeError, ("[FFI]", "options", "None"), lambda: FFI(source="", options=None)),  # type: ignore[arg-type]
+    Mistake(ValueError, ("[FFI]", "NUL"), lambda: FFI("a\0.c")),
+    Mistake(ValueError, ("[FFI]", "UTF-8", "surrogates"), lambda: FFI(source="// \udc80")),
+    Mistake(
+        ValueError,
+        ("[get_function]", "'a'", "a variable"),
+        lambda: FFI(source="float a = 3;").get_function("a", "float(float)"),
+    ),
+    Mistake(OverflowError, ("[f]", "float", "1329 bits"), lambda: function()(10**400, 1)),
     Mistake(OSError, ("[FFI]", "missing.so", "no such file"), lambda: FFI("missing.so")),
     Mistake(OSError, ("[FFI]", "missing.c", "No such file"), lambda: FFI("missing.c")),
     Mistake(OSError, ("[FFI]", "UTF-8"), lambda: FFI(file("latin.c", b"// \xe9\n"))),
@@ -228,6 +237,16 @@ OPERATORS = [
     Mistake(TypeError, ("[of_these_tests]", "int32"), lambda: operator(mapped)(x(3), out=np.zeros(3, "i4"))),
     Mistake(NotImplementedError, ("[of_these_tests]", "reference"), lambda: operator().check(x(3))),
     Mistake(NotImplementedError, ("[of_these_tests]", "gradient"), lambda: operator().vjp(x(3), x(3))),
+    Mistake(
+        TypeError,
+        ("[of_these_tests]", "1 arrays or numbers", "list"),
+        lambda: operator(gradient=lambda c, a: c).vjp([1.0], x(3)),
+    ),
+    Mistake(
+        ValueError,
+        ("[of_these_tests]", "at least one name", "[]"),
+        lambda: operator(reference=lambda a: a).check(x(3), backends=[]),
+    ),
     Mistake(
         ValueError,
         ("[of_these_tests]", "1 gradients", "given 2"),

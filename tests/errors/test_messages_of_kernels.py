@@ -142,6 +142,27 @@ def unknown_name(c: Any) -> None:
     c[0] = get_global_idx(0)
 
 
+def thread_of_cuda(c: Any) -> None:
+    c[threadIdx.x] = 1
+
+
+def grid_of_numba(c: Any) -> None:
+    c[cuda.grid(1)] = 1
+
+
+def barrier_of_cuda(c: Any) -> None:
+    __syncthreads()
+
+
+def loop_of_numba(c: Any, n: int) -> None:
+    for k in prange(n):
+        c[k] = 1
+
+
+def block_of_pyasc(c: Any) -> None:
+    c[pyasc.get_block_id(0)] = 1
+
+
 def before_set(c: Any) -> None:
     c[0] = x
     x = 1
@@ -334,6 +355,18 @@ def printing(c: Any, n: int) -> None:
     print(n)
 
 
+def breaking(c: Any) -> None:
+    breakpoint()
+
+
+def local_array(c: Any) -> None:
+    v = [0.0] * 3
+
+
+def local_array_of_a_tuple(c: Any, n: int) -> None:
+    v = n * (0, 0)
+
+
 def product(c: Any, a: Any) -> None:
     c[0] = c @ a
 
@@ -348,6 +381,14 @@ def not_elementwise(c: Any, a: Any) -> None:
 
 def unknown_function(c: Any, a: Any) -> None:
     c[0] = math.gamma(a[0])
+
+
+class Numba:
+    class syncthreads: ...
+
+
+def function_of_numba(c: Any) -> None:
+    Numba.syncthreads()
 
 
 def not_a_function(c: Any, n: int) -> None:
@@ -437,6 +478,18 @@ def too_large(n: int) -> None:
 
 def atomic_on_number(n: int) -> None:
     atomic_add(n, 0, 1)
+
+
+def atomic_on_element(c: Any, n: int) -> None:
+    atomic_add(c[n + 1], 1)
+
+
+def atomic_on_element_of_matrix(m: Any, n: int) -> None:
+    pyasc.atomic_max(m[n][1], 2 * n)
+
+
+def atomic_of_two(c: Any) -> None:
+    atomic_add(c, 1)
 
 
 def local_without_block(c: Any) -> None:
@@ -536,6 +589,11 @@ MISTAKES = [
     entry(a_dict, "{}", "dict"),
     entry(complex_, "2j", "real", "2j"),
     entry(unknown_name, "get_global_idx", "did you mean get_global_id?"),
+    entry(thread_of_cuda, "threadIdx", "did you mean pyasc.get_local_id(axis)?"),
+    entry(grid_of_numba, "cuda", "did you mean pyasc.get_global_id(axis)?"),
+    entry(barrier_of_cuda, "__syncthreads", "did you mean pyasc.barrier()?"),
+    entry(loop_of_numba, "prange", "did you mean range?"),
+    entry(block_of_pyasc, "pyasc.get_block_id", "did you mean pyasc.get_group_id(axis)?"),
     entry(before_set, "x", "x before it is set"),
     entry(set_in_one_branch, "x", "one branch of line", "x"),
     entry(set_in_loop, "x", "in the loop at line", "x"),
@@ -578,10 +636,14 @@ MISTAKES = [
     entry(float_range, "s", "integer for range", "float"),
     entry(range_elsewhere, "range(n)", "for loop"),
     entry(printing, "print(n)", "PYASC_DEBUG=1"),
+    entry(breaking, "breakpoint", "breakpoint", "PYASC_DEBUG=1"),
+    entry(local_array, "[0.0] * 3", "given a tuple of 1 and 3", "no arrays of one thread", "pyasc.shared"),
+    entry(local_array_of_a_tuple, "n * (0, 0)", "a number (int) and a tuple of 2", "pyasc.shared"),
     entry(product, "c @ a", "@", "pyasc.matmul"),
     entry(bits_of_floats, "a[0] & 1", "bitwise_and", "float32"),
     entry(not_elementwise, "np.sort(a[0])", "sort"),
     entry(unknown_function, "math.gamma", "math.gamma", "functions written in Python"),
+    entry(function_of_numba, "Numba.syncthreads", "did you mean pyasc.barrier()?"),
     entry(not_a_function, "n", "a function to call", "a number"),
     entry(division_by_zero, "1 / 0", "ZeroDivisionError"),
     entry(complex_result, "(-8) ** 0.5", "real numbers"),
@@ -601,6 +663,9 @@ MISTAKES = [
     entry(index_in_a_map, "a[0]", "elements of arrays", "instead of returning"),
     entry(too_large, "np.int8(300)", "fits int8", "300"),
     entry(atomic_on_number, "n", "an array to update"),
+    entry(atomic_on_element, "c[n + 1]", "an array to update", "write atomic_add(c, n + 1, 1)"),
+    entry(atomic_on_element_of_matrix, "m[n][1]", "write pyasc.atomic_max(m, (n, 1), 2 * n)"),
+    entry(atomic_of_two, "atomic_add(c, 1)", "3 arguments of atomic_add", "given 2"),
     entry(local_without_block, "get_local_id(0)", "block_dim"),
     entry(shape_unknown, "shared(n, pyasc.float32)", "known when the kernel is compiled", block_dim=(4,)),
     entry(dtype_unknown, "shared(4, 5)", "a dtype", "given 5", block_dim=(4,)),

@@ -130,7 +130,14 @@ def on_the_host() -> Any:
     return pyasc.explain(y).kernels[-1].source("ascendc")
 
 
+@pyasc.jit
+def traced(v: Any) -> Any:
+    double(v, np.ones(3, np.float32))
+    return v
+
+
 MISTAKES = [
+    Mistake(RuntimeError, ("[double]", "tensors", "ndarray for x", "pyasc.asarray"), lambda: traced(x(3))),
     # options
     Mistake(TypeError, ("[kernel]", "a function", "given int"), lambda: pyasc.kernel(3)),  # type: ignore[call-overload]
     Mistake(ValueError, ("[kernel]", "1024 threads", "(64, 32)"), lambda: pyasc.kernel(block_dim=(64, 32))),

@@ -42,6 +42,18 @@ def without_safetensors(call: Callable[[], Any]) -> None:
 MODULES = [
     Mistake(NotImplementedError, ("[Module]", "forward", "Module"), lambda: nn.Module()(1)),
     Mistake(TypeError, ("[Module]", "weight", "Tensor", "[...]"), lambda: assigned("weight", x(2, 2))),
+    Mistake(
+        TypeError,
+        ("[register_parameter]", "int"),
+        lambda: nn.ReLU().register_parameter("a", 3),  # type: ignore[arg-type]
+    ),
+    Mistake(
+        TypeError,
+        ("[register_module]", "list"),
+        lambda: nn.ReLU().register_module("a", []),  # type: ignore[arg-type]
+    ),
+    Mistake(TypeError, ("[Sequential]", "list"), lambda: nn.Sequential([nn.ReLU()])),
+    Mistake(TypeError, ("[Parameter]", "int32"), lambda: nn.Linear(2, 2, dtype="int32")),
     Mistake(TypeError, ("[load_state_dict]", "list"), lambda: nn.ReLU().load_state_dict([])),
     Mistake(
         ValueError,

@@ -20,6 +20,7 @@ MISTAKES = [
     Mistake(ValueError, ("[Profiler]", ".json or .svg", "'a.txt'"), lambda: Profiler().save("a.txt")),
     Mistake(OSError, ("[Profiler]", "/nowhere/a.json"), lambda: Profiler().save("/nowhere/a.json")),
     Mistake(RuntimeError, ("[Profiler]", "not running"), entered_twice),
+    Mistake(TypeError, ("[Profiler]", "marker", "int"), lambda: Profiler.marker(3)),  # type: ignore[arg-type]
 ]
 
 

@@ -253,3 +253,18 @@ def test_text() -> None:
         "  )\n"
         ")"
     )
+
+
+def test_modules_that_hold_each_other_have_a_text_and_names() -> None:
+    outer = nn.Sequential(nn.ReLU())
+    inner = pyasc.Module()
+    inner.parent = outer  # type: ignore[attr-defined]
+    outer.append(inner)
+    assert repr(outer).count("ReLU") == 1 and "(parent): Sequential(…)" in repr(outer)
+
+
+def test_what_is_appended_after_a_deletion_takes_a_name_of_its_own() -> None:
+    layers = nn.Sequential(nn.ReLU(), nn.GELU(), nn.ReLU())
+    delattr(layers, "1")
+    layers.append(nn.Softmax())
+    assert [type(layer).__name__ for layer in layers] == ["ReLU", "ReLU", "Softmax"]

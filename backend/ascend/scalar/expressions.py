@@ -53,7 +53,7 @@ def vector_function(op: str, dtypes: Sequence[Dtype]) -> bool:
 def expression(
     op: str, result: Dtype, args: Sequence[str], dtypes: Sequence[Dtype], attrs: tuple[Any, ...]
 ) -> str:
-    """A primitive of values, each of them an atom of C++, in the representation of `scalar_types.CTYPE`."""
+    """A primitive of values, each of them an atom of C++, in the representation of `types.CTYPE`."""
     ctype = CTYPE[result.name]
     match op:
         case "cast":

@@ -68,7 +68,7 @@ class ScalarTiling:
     bytes_used : int
         Of UB.
     turns : bool
-        Whether it turns in loops as often as its data says.
+        See `turns_by_data`.
     """
 
     name: str
@@ -138,25 +138,45 @@ def _why_not_let(kernel: s.StructuredKernel, let: s.Let, dtypes: dict[int, np.dt
         return f"a value is {let.dtype.name}, which the AI core has not"
     if let.op == "call":
         return scalar_foreign.why_not(kernel.functions[let.attrs[0]])
-    if let.op in _OWN:
+    if let.op in s.LET_OPS:
         return ""
     return scalar_expressions.why_not(let.op, let.dtype, [dtypes[a] for a in let.args])
 
 
-_OWN = frozenset(
-    (
-        "global_id",
-        "local_id",
-        "group_id",
-        "global_size",
-        "block_size",
-        "scalar",
-        "const",
-        "extent",
-        "get",
-        "load",
-    )
-)
+def turns_by_data(kernel: s.StructuredKernel) -> bool:
+    """Whether loops turn as often as data says: with ``while``, to a loaded bound, or left by a ``break``."""
+    values: set[int] = set()  # that depend on what was loaded
+    variables: set[int] = set()
+
+    def block(body: s.Block, under: bool) -> bool:
+        """``under``: whether data decides on coming here."""
+        found = False
+        for statement in body:
+            match statement:
+                case s.While():
+                    return True
+                case s.Let(value, op, _, args, attrs):
+                    carried = op == "get" and attrs[0] in variables
+                    if op in ("load", "call") or carried or not values.isdisjoint(args):
+                        values.add(value)
+                case s.Atomic(result=result):
+                    values.add(result)
+                case s.Set(variable, value):
+                    if under or value in values:
+                        variables.add(variable)
+                case s.If(condition, then, orelse):
+                    depends = under or condition in values
+                    found = block(then, depends) or block(orelse, depends) or found
+                case s.For(_, start, stop, _, inner):
+                    depends = not values.isdisjoint((start, stop))
+                    found = depends or block(inner, under) or found
+                case s.Span(_, _, inner):
+                    found = block(inner, under) or found
+                case s.Break():
+                    found = found or under
+        return found
+
+    return block(kernel.body, False) or block(kernel.body, False)
 
 
 def one_core(kernel: s.StructuredKernel, binding: s.StructuredBinding) -> str:
@@ -207,8 +227,7 @@ def _bytes_used(kernel: s.StructuredKernel) -> int:
         scalar_vector.function(x.op)[1]
         for x in s.walk(kernel.body)
         if isinstance(x, s.Let)
-        and x.op not in _OWN
-        and x.op != "call"
+        and x.op not in s.LET_OPS
         and scalar_expressions.vector_function(x.op, [dtypes.get(a, x.dtype) for a in x.args])
     ]
     return used + max(scratch, default=0)
@@ -283,8 +302,9 @@ class _Source:
         if statements.checked:
             parameters.append(Parameter("status_out", "status"))
         name = f"{kernel.name}_kernel"
-        turns = any(isinstance(x, s.While) for x in s.walk(kernel.body))
-        tiling = ScalarTiling(kernel.name, self.chip.name, self.tuning.axis, self.used_bytes, turns)
+        tiling = ScalarTiling(
+            kernel.name, self.chip.name, self.tuning.axis, self.used_bytes, turns_by_data(kernel)
+        )
         comment = [
             f"// {kernel.name}, by pyasc for {self.chip.name}.",
             "//",
@@ -424,7 +444,11 @@ def _binder(
             return out + bytes(-len(out) % widest)
 
         return Bound(
-            blocks, packed, 0, {"blocks": blocks} | {k: values[k] for k in _PARTITION if k in values}
+            blocks,
+            packed,
+            0,
+            {"blocks": blocks} | {k: values[k] for k in _PARTITION if k in values},
+            tuple((n or 0) & (2**64 - 1) for n in launch.numbers),
         )
 
     return bind

@@ -13,7 +13,19 @@ from math import prod
 from typing import NamedTuple
 
 from ...base import Launch
-from ...structured import Atomic, Let, Span, Store, StructuredBinding, StructuredKernel, barriers, tiles, walk
+from ...structured import (
+    TILE_STATEMENTS,
+    Atomic,
+    Barrier,
+    Let,
+    Span,
+    Store,
+    StructuredBinding,
+    StructuredKernel,
+    barriers,
+    tiles,
+    walk,
+)
 from ...structured.ranges import proven
 from ..target import Target, lock
 from .lanes import Variation, analyse, costs, width
@@ -75,12 +87,7 @@ _prepared: OrderedDict[int, tuple[StructuredKernel, StructuredKernel]] = Ordered
 
 
 def _is_written_out(kernel: StructuredKernel) -> bool:
-    return bool(kernel.buffers) or any(
-        not isinstance(x, (Let, Store)) and type(x).__name__ in _TOGETHER for x in walk(kernel.body)
-    )
-
-
-_TOGETHER = ("Barrier", "TileCopy", "TileApply", "TileReduce", "TileProduct")
+    return bool(kernel.buffers) or any(isinstance(x, (Barrier, *TILE_STATEMENTS)) for x in walk(kernel.body))
 
 
 def choose(

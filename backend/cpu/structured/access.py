@@ -7,7 +7,6 @@ reported.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +87,7 @@ def store(body: Body, statement: Store) -> None:
         else:
             vector = body.vector(statement.value)
             value = b.extract_element(vector, _last_lane(body, at.mask))
-        with body.when(at.inside) if body.alone and at.inside is not None else nullcontext():
+        with body.when(at.inside if body.alone else None):
             b.store(primitives.to_memory(b, value, dtype, 0), at.base, align=size)
         return
     vector = primitives.to_memory(b, body.vector(statement.value), dtype, body.lanes)
@@ -402,7 +401,7 @@ def _gather(body: Body, at: Access, element: ir.Type) -> ir.Value:
     size = element_bits(element) // 8
     offsets = _offsets(body, at, size)
     if at.mask is None and body.lanes <= MOST_WRITTEN_OUT:
-        # Faster than the gather instruction, as in access.py.
+        # Faster than the gather instruction, as in cpu/access.py.
         result = poison(vector)
         for k in range(body.lanes):
             lane = ir.Constant(I32, k)

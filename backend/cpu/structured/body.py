@@ -14,6 +14,7 @@ from ...ir import Dtype
 from ...structured import Let
 from .. import primitives
 from ..constants import POINTER, i64, poison, splat, zero
+from ..control import Control
 from ..emitter import I1, I32, I64, Emitter, Text
 from ..nest import SIGNATURE
 from ..target import Target
@@ -45,7 +46,7 @@ class State:
 Edge = tuple[ir.Block, State]
 
 
-class Body:
+class Body(Control):
     """Emits one function of a kernel.
 
     Parameters
@@ -94,7 +95,7 @@ class Body:
             self.own,
             self.status,
         ) = self.function.args
-        self.entry = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.entry = ir.IRBuilder(self.new_block("entry"))
         self._start = self.new_block("start")
         self.b = ir.IRBuilder(self._start)
         self.vectors = Emitter(self.b, module, lanes, target)
@@ -160,9 +161,6 @@ class Body:
 
     # --- blocks ------------------------------------------------------------------------------------------
 
-    def new_block(self, name: str) -> ir.Block:
-        return self.function.append_basic_block(name)
-
     @contextmanager
     def loop(self, start: ir.Value, stop: ir.Value, step: ir.Value) -> Iterator[ir.Value]:
         """``for i in range(start, stop, step)``, of code that leaves no variables."""
@@ -179,22 +177,6 @@ class Body:
         index.add_incoming(b.add(index, step, flags=["nsw"]), b.block)
         b.branch(head)
         b.position_at_end(done)
-
-    @contextmanager
-    def when(self, condition: ir.Value) -> Iterator[None]:
-        """Code that runs only if the condition holds, and leaves no variables."""
-        then, done = self.new_block("then"), self.new_block("done")
-        self.b.cbranch(condition, then, done)
-        self.b.position_at_end(then)
-        yield
-        self.b.branch(done)
-        self.b.position_at_end(done)
-
-    def minimum(self, x: ir.Value, y: ir.Value) -> ir.Value:
-        return self.b.select(self.b.icmp_signed("<", x, y), x, y)
-
-    def maximum(self, x: ir.Value, y: ir.Value) -> ir.Value:
-        return self.b.select(self.b.icmp_signed(">", x, y), x, y)
 
     def join(self, target: ir.Block, edges: Sequence[Edge]) -> None:
         """Go on in a block that the edges branch to."""
@@ -425,8 +407,6 @@ class Body:
         element = primitives.register_type(dtype)
         if isinstance(element, ir.IntType):
             number = int(np.asarray(number).astype(dtype))
-            if element.width == 1:
-                return ir.Constant(element, number)
             return ir.Constant(element, number)
         return Text(element, element.format_constant(float(np.asarray(number, dtype))))
 

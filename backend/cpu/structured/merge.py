@@ -10,6 +10,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from ...structured import (
+    IDS,
     Array,
     Atomic,
     Block,
@@ -27,7 +28,6 @@ from ...structured import (
 from ...structured.rewrite import operands
 
 Axes = dict[int, int]  # for each array that is indexed by both axes, at which of its own that begins
-_OF_THE_GRID = ("global_id", "local_id", "group_id", "global_size", "block_size")
 _REMEMBERED = 256
 _memo: OrderedDict[int, tuple[StructuredKernel, Axes, StructuredKernel | None]] = OrderedDict()
 
@@ -84,7 +84,7 @@ def _axes(kernel: StructuredKernel) -> Axes:
     if kernel.block or kernel.buffers:
         return {}
     for x in walk(kernel.body):
-        if not isinstance(x, Let) or x.op not in _OF_THE_GRID or x.attrs[0] < last - 1:
+        if not isinstance(x, Let) or x.op not in IDS or x.attrs[0] < last - 1:
             continue
         if x.op != "global_id":
             return {}

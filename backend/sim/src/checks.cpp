@@ -55,8 +55,9 @@ namespace {
 [[noreturn]] void race(const Core& core, const Access& access, Pipe pipe, const char* name, Where where,
                        int before, uint32_t clock, const char* did, uint64_t offset) {
     const auto& sites = core.sites[static_cast<size_t>(before)];
-    const Site& site =
-        std::partition_point(sites.begin(), sites.end(), [&](const auto& s) { return s.clock < clock; })->site;
+    const Site& site = std::partition_point(sites.begin(), sites.end(), [&](const auto& s) {
+                           return s.clock < clock;
+                       })->site;
     const auto other = static_cast<Pipe>(before);
     core.fail(
         Kind::Race, where, name,
@@ -238,10 +239,12 @@ void check_index(const Core& core, const Intervals& index, const Access& access,
 
 namespace {
 
-// Whether a scalar access goes on where the one before ended, with nothing between that could tell them apart.
+// Whether a scalar access begins where the one before was or ended, with nothing between that could tell them
+// apart.
 bool continues(const GlobalAccess& last, const GlobalAccess& next) {
     return last.pipe == next.pipe && last.count == 1 && last.kind == next.kind && last.wait == next.wait &&
-           last.epoch == next.epoch && last.start + last.bytes == next.start && last.site.line == next.site.line;
+           last.epoch == next.epoch && last.start <= next.start && next.start <= last.start + last.bytes &&
+           last.site.line == next.site.line;
 }
 
 }  // namespace
@@ -279,8 +282,9 @@ void mark_global(Core& core, const Access& access, Pipe pipe, const Site& site) 
     const bool reads = access.kind == Access::Kind::Read;
     auto& entries = reads ? trace.reads : trace.writes;
     if (pipe == Pipe::S && !entries.empty() && continues(entries.back(), entry)) {
-        entries.back().bytes += entry.bytes;
-        entries.back().clock = entry.clock;
+        GlobalAccess& last = entries.back();
+        last.bytes = std::max(last.start + last.bytes, entry.start + entry.bytes) - last.start;
+        last.clock = entry.clock;
     } else {
         entries.push_back(entry);
     }

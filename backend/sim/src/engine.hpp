@@ -117,7 +117,7 @@ struct GlobalAccess {
     uint8_t pipe;
     uint32_t clock;
     uint32_t wait;   // how many waits for other cores came before it
-    uint32_t epoch;  // how many events and signals were set before it
+    uint32_t epoch;  // how many events, signals and barriers of all pipes came before it
     Site site;
     uint64_t low() const { return stride < 0 ? start - (count - 1) * static_cast<uint64_t>(-stride) : start; }
     uint64_t high() const {
@@ -197,7 +197,7 @@ struct Core {
         Site site;
     };
     std::array<std::vector<Issued>, pipes> sites;  // of what touched local memory
-    uint32_t epoch = 0;                            // events set, of any pipe
+    uint32_t epoch = 0;                            // events set and barriers, of any pipe
     std::vector<Access> accesses;
     struct Copied {
         Space from, to;
@@ -311,7 +311,7 @@ struct Launch {
     void block(Core& core, std::unique_lock<std::mutex>& lock, const char* name, Where where,
                std::string what, std::function<bool()> ready);
     void report(const Finding& found);
-    void check_cores();  // accesses of different cores to the same bytes
+    void check_cores();               // accesses of different cores to the same bytes
     void check_lines(size_t buffer);  // and scalar writes to the same lines of the cache
 };
 

@@ -85,6 +85,7 @@ void pipe_barrier(Pipe pipe, Where where) {
     core.poll();
     if (pipe == Pipe::ALL) {
         for (auto& known : core.known) known = core.count;
+        ++core.epoch;
     } else if (other_kind(core, pipe, pipe)) {
         return;  // nothing of that pipe to wait for
     }

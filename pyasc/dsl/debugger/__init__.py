@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import threading
 from collections.abc import Callable, Iterator
 from math import prod
@@ -16,15 +18,17 @@ from ...config import config
 from ...lazy import evaluate, handwritten
 from ...ops._graph import TensorBase
 from ...ops.arguments import broadcast_shapes
-from ...ops.errors import KernelError, format_line, user_line
+from ...ops.errors import KernelError, TracingError, format_line, user_line
 from ...ops.host import from_array
 from .. import language
-from ..arguments import describe, host_array, is_host_array, shared
+from ..arguments import host_array, is_host_array, shared
 from ..in_place import run_at_once
-from ..kernel import Kernel
-from ..launch import Geometry, prepare
-from ..signature import ObjectType
-from .values import Attributes, DebugArray, Dtype, Names, PastEnd, Races, cast, plain_dtype
+from ..kernel import BLOCKS, Kernel
+from ..launch import Geometry, block_of, prepare
+from ..lowering.operands import HELD, form, join
+from ..signature import NumberType, ObjectType, SequenceType
+from .numbers import Dtype, argument, content, element, operand_of, whole
+from .values import Attributes, DebugArray, Names, PastEnd, Races, plain_dtype
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -56,10 +60,16 @@ def run(kernel: Kernel, where: Geometry | None, values: tuple[Any, ...]) -> Any:
     -----
     What the kernel raises goes to the caller, with a note that names the thread.
     """
+    if evaluate.tracing():
+        raise TracingError(
+            f"[{kernel.name}] expected no kernel in debug mode (debug=True) while a function is traced, "
+            "given one, which needs the values of its arrays; call it outside of jit, cost and export"
+        )
     memory = _Memory(kernel.name)
     if kernel.is_map:
         return _run_map(kernel, values, memory)
     tensors = tuple(shared(v, kernel.name, n) if is_host_array(v) else v for n, v in _named(kernel, values))
+    names = Names(memory.array)
     block: Shape
     try:
         launcher = prepare(kernel, where, tensors)
@@ -67,7 +77,8 @@ def run(kernel: Kernel, where: Geometry | None, values: tuple[Any, ...]) -> Any:
         # What does not compile, as with a print in it, runs all the same.
         if where is None:
             raise
-        grid, block = _asked(where)
+        names.function(_plain(kernel))
+        grid, block = _asked(kernel, where, names.axes())
         may_end = True
     else:
         if launcher.lowered.style == "tiles":
@@ -77,8 +88,7 @@ def run(kernel: Kernel, where: Geometry | None, values: tuple[Any, ...]) -> Any:
         grid = handwritten.Arguments.of(launcher.attrs).grid
         block = launcher.lowered.kernel.block
         may_end = False
-    names = Names(memory.array)
-    arguments = [_argument(names, memory, name, value) for name, value in _named(kernel, values)]
+    arguments = [_argument(kernel, names, memory, name, value) for name, value in _named(kernel, values)]
     function = names.function(_plain(kernel))
     # Without a block to speak of, one thread after another.
     block = (block or (1,) * len(grid)) + (1,) * (len(grid) - len(block or grid))
@@ -101,26 +111,30 @@ def _plain(kernel: Kernel) -> FunctionType:
     return function
 
 
-def _asked(where: Geometry) -> tuple[Shape, Shape]:
-    """Threads and block of a launch whose kernel's axes are not known."""
-    if not where.block:
-        return where.threads, ()
-    axes = max(len(where.threads), len(where.block))
-    threads, block = ((*sizes, *(1,) * axes)[:axes] for sizes in (where.threads, where.block))
-    return tuple(t * b for t, b in zip(threads, block, strict=True)), block
+def _asked(kernel: Kernel, where: Geometry, axes: int) -> tuple[Shape, Shape]:
+    """Threads and block of a launch whose kernel does not compile, by the axes that its text names."""
+    block = block_of(where, axes) or kernel.options.block_dim or BLOCKS[axes]
+    blocks = where.threads[:1] if where.either and axes == 1 else where.threads
+    given = bool(block_of(where, axes))
+    axes = max(len(blocks), len(block))
+    sizes, block = ((*n, *(1,) * axes)[:axes] for n in (blocks, block))
+    return (tuple(t * b for t, b in zip(sizes, block, strict=True)) if given else sizes), block
 
 
-def _argument(names: Names, memory: _Memory, name: str, value: Any) -> Any:
+def _argument(kernel: Kernel, names: Names, memory: _Memory, name: str, value: Any) -> Any:
     if isinstance(value, TensorBase):
         return memory.array(name, value)
-    if isinstance(value, np.generic):
-        return value.item()
     if is_host_array(value):
         return memory.host(name, value)
     if isinstance(value, np.dtype):
         return Dtype(value)
-    if isinstance(describe(value, memory.kernel, name), ObjectType):
+    kind = kernel.described(name, value)
+    if isinstance(kind, ObjectType):
         return Attributes(value, names)
+    if isinstance(kind, NumberType):
+        return argument(value, kind.kind, kernel.name)
+    if isinstance(kind, SequenceType):
+        return tuple(argument(v, k.kind, kernel.name) for v, k in zip(value, kind.items, strict=True))
     return names.value(name, value)
 
 
@@ -187,25 +201,26 @@ class _Thread:
         self.error: BaseException | None = None
         self.fault: KernelError | None = None  # to be raised where it waits
         self.done = False
+        self.past = False  # done as it lies past the end: others do not miss it
         self._arrays = 0
 
     def __str__(self) -> str:
         return f"thread {self.ids[0] if len(self.ids) == 1 else self.ids}"
 
-    def global_id(self, axis: int) -> int:
-        return _along(self.ids, axis, 0)
+    def global_id(self, axis: int) -> Any:
+        return whole(_along(self.ids, axis, 0))
 
-    def local_id(self, axis: int) -> int:
-        return _along(self.local, axis, 0)
+    def local_id(self, axis: int) -> Any:
+        return whole(_along(self.local, axis, 0))
 
-    def group_id(self, axis: int) -> int:
-        return _along(self.block.group, axis, 0)
+    def group_id(self, axis: int) -> Any:
+        return whole(_along(self.block.group, axis, 0))
 
-    def global_size(self, axis: int) -> int:
-        return _along(self.block.grid, axis, 1)
+    def global_size(self, axis: int) -> Any:
+        return whole(_along(self.block.grid, axis, 1))
 
-    def local_size(self, axis: int) -> int:
-        return _along(self.block.size, axis, 1)
+    def local_size(self, axis: int) -> Any:
+        return whole(_along(self.block.size, axis, 1))
 
     def barrier(self) -> None:
         self.block.wait(self)
@@ -215,18 +230,18 @@ class _Thread:
 
     def made(self, how: str, shape: Any, dtype: Any = None) -> DebugArray:
         """The shared array of this place: threads of a block make theirs in the same order."""
-        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        lengths = tuple(map(operator.index, shape if isinstance(shape, tuple | list) else (shape,)))
         arrays = self.block.arrays
         if self._arrays == len(arrays):
             made = np.full(lengths, how == "ones", plain_dtype(dtype))
             if how == "empty" and made.dtype.kind == "f":
                 made[...] = np.nan  # what is read before it is written is seen
             arrays.append(DebugArray(self.block.kernel, f"shared{len(arrays)}", made, races=self.block.races))
-        found = arrays[self._arrays]
-        if found.shape != lengths or found.dtype != plain_dtype(dtype):
+        found, expected = arrays[self._arrays], plain_dtype(dtype)
+        if found.values.shape != lengths or found.dtype != expected:
             raise KernelError(
                 f"[{self.block.kernel}] expected all threads of a block to make the same shared arrays, "
-                f"given {found.shape} of {found.dtype} and, in {self}, {lengths} of {plain_dtype(dtype).name}"
+                f"given {found.values.shape} of {found.dtype} and, in {self}, {lengths} of {expected.name}"
             )
         self._arrays += 1
         return found
@@ -252,12 +267,14 @@ class _Block:
         self.races = Races()
         self._back = threading.Semaphore(0)
         self._abandoned = False
+        self._parallel = False
         inside = (range(min(b, g - k * b)) for b, g, k in zip(size, grid, group, strict=True))
         # The first axis goes fastest, as threads are numbered.
         self.threads = [_Thread(self, local[::-1]) for local in itertools.product(*list(inside)[::-1])]
 
     def run(self, body: Body, waits: bool) -> None:
         """Run every thread, in threads of Python where they wait for each other."""
+        self._parallel = waits
         if not waits:
             for thread in self.threads:
                 self._work(thread, body)
@@ -298,6 +315,14 @@ class _Block:
         if len(self.threads) == 1:
             self.races.clear()
             return
+        if self._abandoned:  # the thread caught what should have ended it
+            raise PastEnd
+        if not self._parallel:
+            raise KernelError(
+                f"[{self.kernel}] expected barriers in the kernel and the functions that it calls by name, "
+                "given one behind an object or a module, which the debug mode sees too late; "
+                "call the function by name"
+            )
         thread.waits_at = user_line()
         self._back.release()
         thread.turn.acquire()
@@ -319,7 +344,7 @@ class _Block:
         try:
             body()
         except PastEnd:
-            pass
+            thread.past = True
         except BaseException as error:
             error.add_note(f"in {thread} of the kernel {self.kernel}")
             thread.error = error
@@ -333,7 +358,7 @@ class _Block:
         if not waiting:
             return None
         first = waiting[0]
-        ended = next((thread for thread in alive if thread.done), None)
+        ended = next((thread for thread in alive if thread.done and not thread.past), None)
         if ended is not None:
             other = f"{ended}, which ended without it"
         else:
@@ -369,24 +394,24 @@ def _run_map(kernel: Kernel, values: tuple[Any, ...], memory: _Memory) -> Any:
         shape = broadcast_shapes(kernel.name, shape, array.shape)
     index: Shape = ()
 
-    def element(name: str, tensor: Any) -> Any:
-        return np.broadcast_to(_values(tensor), shape)[index]
+    def read(name: str, tensor: Any) -> Any:
+        return element(np.broadcast_to(_values(tensor), shape)[index])
 
-    names = Names(element)
+    names = Names(read)
     function = names.function(_plain(kernel))
     arrays = [
         np.broadcast_to(_values(v), shape) if isinstance(v, TensorBase) or is_host_array(v) else None
         for v in values
     ]
     others = [
-        None if array is not None else _argument(names, memory, name, value)
+        None if array is not None else _argument(kernel, names, memory, name, value)
         for array, (name, value) in zip(arrays, _named(kernel, values), strict=True)
     ]
     made = []
     grid = (max(prod(shape), 1),)
     with np.errstate(all="ignore"):
         for number, index in enumerate(np.ndindex(shape)):
-            given = [o if a is None else a[index] for a, o in zip(arrays, others, strict=True)]
+            given = [o if a is None else element(a[index]) for a, o in zip(arrays, others, strict=True)]
             results: list[Any] = []
             block = _Block(kernel.name, grid, (1,), (number,), False)
             block.run(lambda given=given, results=results: results.append(function(*given)), False)  # type: ignore[misc]
@@ -395,15 +420,17 @@ def _run_map(kernel: Kernel, values: tuple[Any, ...], memory: _Memory) -> Any:
         dtype = _dtype_of(made)
     array = np.empty(len(made), dtype)
     for k, value in enumerate(made):
-        array[k] = cast(value, dtype)
+        array[k] = content(value, dtype)
     return from_array(array.reshape(shape))
 
 
 def _dtype_of(made: list[Any]) -> np.dtype[Any]:
     """The dtype of a map that does not compile: that of its values."""
-    found = from_array(np.asarray(made)).dtype if made else plain_dtype(None)
-    weak = not any(isinstance(value, np.generic) for value in made)
-    return plain_dtype(None) if weak and found.kind == "f" else found
+    if not made:
+        return plain_dtype(None)
+    first, *rest = (form(operand_of(value)) for value in made)
+    found = functools.reduce(join, rest, first)
+    return HELD[found] if isinstance(found, type) else plain_dtype(found)
 
 
 def _values(value: Any) -> Array:

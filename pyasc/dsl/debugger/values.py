@@ -1,8 +1,6 @@
 """What a kernel that is run in Python sees: arrays whose every access is checked, and the names around it.
 
-Ids are Python's whole numbers and elements NumPy's scalars, which promote as the compiled kernel does: a
-Python number takes the dtype of what it meets. Where integers meet floats, or are divided, the result is
-float64.
+Ids, sizes and elements are numbers with a dtype, which promote as in the compiled kernel (`numbers.Number`).
 """
 
 from __future__ import annotations
@@ -11,64 +9,32 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ops import dtypes, registry
+from ...ops import dtypes
 from ...ops._graph import TensorBase
 from ...ops.errors import DtypeError, IndexOutOfBounds, KernelError, ReadOnlyError, format_line, recorded_line
-from ...ops.primitives import CAST
+from ...ops.meaning import COMBINE
+from ...ops.traced import is_number
 from .. import language
+from ..arguments import unboxed
 from ..kernel import BoundKernel, Kernel
+from ..lowering import BUILTINS
+from ..lowering.source import id_axes, read
+from ..lowering.translation import of_table
+from .numbers import PYTHON, Called, Dtype, Number, Operators, argument, content, element, operand_of, whole
 
 Array = NDArray[Any]
 Site = tuple[CodeType, int]
-_COMBINED: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "max": np.maximum,
-    "min": np.minimum,
-}
 
 
 class PastEnd(BaseException):
     """Ends a thread whose id lies past the end of what it touches."""
-
-
-def cast(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A number in a dtype, as kernels cast: truncated and saturated, NaN as 0, integers wrapped."""
-    given = np.asarray(value)
-    if given.dtype == dtype:
-        return given[()]
-    if given.dtype == object:  # beyond 64 bits
-        given = np.asarray(int(value) % 2**64, np.uint64)
-    return CAST.meaning(given, attrs=None, shape=(), dtype=dtype)[()]
-
-
-class Dtype:
-    """A dtype that can be called, as ``pyasc.float32(x)`` is in a kernel."""
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
-
-    def __call__(self, value: Any) -> Any:
-        return cast(value, self.dtype)
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self.dtype == (other.dtype if isinstance(other, Dtype) else other))
-
-    def __hash__(self) -> int:
-        return hash(self.dtype)
-
-    def __repr__(self) -> str:
-        return self.dtype.name
-
-    @property
-    def name(self) -> str:
-        return self.dtype.name
 
 
 def plain_dtype(dtype: Any) -> np.dtype[Any]:
@@ -78,7 +44,7 @@ def plain_dtype(dtype: Any) -> np.dtype[Any]:
     return dtypes.as_dtype(dtype.dtype if isinstance(dtype, Dtype) else dtype)
 
 
-class DebugArray:
+class DebugArray(Operators):
     """An array of a kernel: indices inside it, one for each axis, or one over all elements.
 
     Attributes
@@ -102,16 +68,28 @@ class DebugArray:
         self.races = races
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.values.shape
+    def shape(self) -> tuple[Number, ...]:
+        return tuple(map(whole, self.values.shape))
 
     @property
     def ndim(self) -> int:
         return self.values.ndim
 
     @property
-    def size(self) -> int:
-        return self.values.size
+    def size(self) -> Number:
+        return whole(self.values.size)
+
+    @property
+    def _operand(self) -> Any:
+        """An array without axes stands for its element."""
+        if self.values.ndim:
+            raise KernelError(
+                f"[{self.kernel}] expected a number, given the array {self.name}; a kernel works on "
+                f"elements: {self.name}[i]"
+            )
+        return operand_of(self[()])
+
+    __hash__ = object.__hash__
 
     @property
     def dtype(self) -> Dtype:
@@ -142,15 +120,15 @@ class DebugArray:
         self._check_writable()
         if self.races is not None:
             self.races.update(self, at, _site())
-        old, new = self._get(at), cast(value, self.values.dtype)
-        self._set(at, _COMBINED[how](old, new))
+        old = self._get(at)
+        self._set(at, COMBINE[how](content(old), content(value, self.values.dtype)))
         return old
 
-    def _get(self, at: tuple[int, ...]) -> Any:
-        return self.values[at] if len(at) == self.values.ndim else self.values.flat[at[0]]
+    def _get(self, at: tuple[int, ...]) -> Number:
+        return element(self.values[at] if len(at) == self.values.ndim else self.values.flat[at[0]])
 
     def _set(self, at: tuple[int, ...], value: Any) -> None:
-        value = cast(value, self.values.dtype)
+        value = content(value, self.values.dtype)
         if len(at) == self.values.ndim:
             self.values[at] = value
         else:
@@ -161,7 +139,7 @@ class DebugArray:
         if not self.writable:
             raise ReadOnlyError(
                 f"[{self.kernel}] expected an array that may be written for {self.name}, "
-                f"given one that is read-only"
+                "given one that is read-only"
             )
 
     def _at(self, index: Any) -> tuple[int, ...]:
@@ -180,12 +158,16 @@ class DebugArray:
                 f"[{self.kernel}] expected one index for each axis of {self.name}, of shape "
                 f"{self.values.shape}, given {len(at)}"
             )
+        # A number of the text counts from the end.
+        literal = tuple(type(item) is int for item in items)
+        at = tuple(i + n if i < 0 and t else i for i, n, t in zip(at, shape, literal, strict=True))
         for i, n in zip(at, shape, strict=True):
             if not 0 <= i < n:
                 thread = language.running.get()
                 if getattr(thread, "may_end", False) and i in getattr(thread, "ids", ()) and i >= n:
                     raise PastEnd
-                shown = at[0] if len(at) == 1 else at
+                asked = tuple(map(operator.index, items))
+                shown = asked[0] if len(at) == 1 else asked
                 raise IndexOutOfBounds(
                     f"[{self.kernel}] expected indices inside {self.name}, of shape {self.values.shape}, "
                     f"given {shown} in {thread}"
@@ -287,12 +269,26 @@ class Names:
             self.waits = self.waits or name == "barrier"
             if name in around:
                 around[name] = self.value(name, around[name])
+            elif name == "len":
+                around[name] = _length
+            elif name in PYTHON:
+                around[name] = PYTHON[name]
         for name, cell, old in zip(code.co_freevars, cells, given.__closure__ or (), strict=True):
             try:
                 cell.cell_contents = self.value(name, old.cell_contents)
             except ValueError:
                 continue  # not set yet, as it is in the original
         return made
+
+    def axes(self) -> int:
+        """How many axes of threads the functions met so far name, 1 at least."""
+        axes = 1
+        for given, _ in self._functions.values():
+            try:
+                axes = max(axes, id_axes(read(given).tree))
+            except KernelError:
+                continue  # without a text that can be read
+        return axes
 
     def value(self, name: str, value: Any) -> Any:
         """What a variable of the user's means in a kernel."""
@@ -310,16 +306,27 @@ class Names:
         if isinstance(value, language.SharedFunction):
             return self.function(value.function)  # type: ignore[arg-type]
         self.waits = self.waits or value is language.barrier
+        if isinstance(value, np.generic):
+            return element(value)
+        if isinstance(value, tuple | list) and any(isinstance(v, np.generic) for v in value):
+            return type(value)(self.value(name, v) for v in value)
         module = getattr(value, "__module__", None)
-        if callable(value) and module == "math":
-            return partial(_of_math, value)
         if callable(value):
-            entry = _operations().get(id(value))
-            if entry is not None:
-                return partial(_of_table, entry)
+            if module == "math" and value.__name__ in _mathematics():
+                return Called(value)
+            found = of_table(value)
+            if found is not None and found.__name__ in ("empty", "zeros", "ones"):
+                return partial(_made, found.__name__)
+            if found is not None or hasattr(value, "foreign"):
+                return Called(value)
         if isinstance(value, FunctionType) and str(module).partition(".")[0] not in ("pyasc", "numpy"):
             return self.function(value)
         return value
+
+
+def _length(x: Any) -> Any:
+    """``len``: of arrays a number of a kernel."""
+    return whole(len(x)) if isinstance(x, DebugArray) else len(x)
 
 
 class _Module:
@@ -341,7 +348,11 @@ class Attributes:
         object.__setattr__(self, "_names", names)
 
     def __getattr__(self, name: str) -> Any:
-        return self._names.value(name, getattr(self._instance, name))
+        value = getattr(self._instance, name)
+        plain = unboxed(value)
+        if is_number(plain) and not isinstance(plain, bool):
+            return argument(plain, type(plain), name)
+        return self._names.value(name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise KernelError(
@@ -357,59 +368,13 @@ def _mentioned(code: CodeType) -> Iterator[str]:
             yield from _mentioned(constant)
 
 
-# Of ``math``, what gives whole numbers there and floats in the table.
-_WHOLE = ("floor", "ceil", "trunc", "gcd", "lcm")
+@cache
+def _mathematics() -> frozenset[str]:
+    """The functions of ``math`` that kernels have."""
+    return frozenset(name for name, f in vars(math).items() if callable(f) and f in BUILTINS)
 
 
-def _of_math(function: Callable[..., Any], *args: Any) -> Any:
-    """A function of ``math``, in the dtype of its argument and without Python's errors: NaN outside its
-    domain, infinity past its range."""
-    entry = _named_operations().get(function.__name__)
-    ufunc = entry.numpy[0] if entry is not None and entry.numpy else None
-    if entry is not None and isinstance(ufunc, np.ufunc) and len(args) == ufunc.nin:
-        return _of_table(entry, *args)
-    try:
-        return function(*args)
-    except ValueError:
-        return math.nan
-    except OverflowError:
-        return math.inf
-
-
-_by_function: dict[int, registry.Operation] = {}
-_by_name: dict[str, registry.Operation] = {}
-
-
-def _named_operations() -> dict[str, registry.Operation]:
-    """The operations that ``math`` has too, by name."""
-    if not _by_name:
-        for entry in registry.operations():
-            if entry.namespace == "":
-                _by_name.update((name, entry) for name in entry.names if name not in _WHOLE)
-    return _by_name
-
-
-def _operations() -> dict[int, registry.Operation]:
-    """The operations of the table by the identity of their functions."""
-    if len(_by_function) != len(registry.operations()):
-        _by_function.update((id(entry.function), entry) for entry in registry.operations())
-    return _by_function
-
-
-def _of_table(entry: registry.Operation, *args: Any, **kwargs: Any) -> Any:
-    """An operation on numbers; in a kernel `empty` and `zeros` make shared arrays."""
-    if entry.name in ("empty", "zeros", "ones"):
-        thread: Any = language.running.get()
-        return thread.made(entry.name, *args, **kwargs)
-    strong = [a for a in args if isinstance(a, np.generic)]
-    ufunc = entry.numpy[0] if entry.numpy else None
-    with np.errstate(all="ignore"):
-        made = ufunc(*args) if isinstance(ufunc, np.ufunc) and not kwargs else entry.function(*args, **kwargs)
-    if isinstance(made, tuple):
-        return made
-    result = np.asarray(made)
-    if not strong:
-        return result.item()
-    if result.dtype == np.float64 and all(a.dtype != np.float64 for a in strong):
-        result = result.astype(dtypes.default_float)
-    return result[()]
+def _made(entry_name: str, *args: Any, **kwargs: Any) -> Any:
+    """`empty` and `zeros`, which make shared arrays in a kernel."""
+    thread: Any = language.running.get()
+    return thread.made(entry_name, *args, **kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import keyword
 import linecache
 import os
 from collections.abc import Callable
@@ -65,10 +66,19 @@ class FFI:
         if (source is None) == (not path):
             given = "neither" if source is None else "both"
             raise ArgumentError(f"[FFI] expected a path or source=, given {given}")
-        options = (options,) if isinstance(options, str) else tuple(options)
+        options = (options,) if isinstance(options, str) else options
+        if not isinstance(options, tuple | list) or not all(isinstance(o, str) for o in options):
+            raise DtypeError(f"[FFI] expected options as a tuple of strings, given {options!r}")
+        options = tuple(options)
+        if any("\0" in str(text) for text in (path, *options)):
+            raise ArgumentError("[FFI] expected a path and options without NUL characters, given one with")
         if source is not None:
             if not isinstance(source, str):
                 raise DtypeError(f"[FFI] expected C text as source, given {type(source).__name__}")
+            try:
+                source.encode()
+            except UnicodeEncodeError:
+                raise ArgumentError("[FFI] expected C text in UTF-8, given lone surrogates") from None
             self._library = c_library.compiled(source, "source.c", Path.cwd(), options)
         else:
             try:
@@ -125,6 +135,10 @@ class FFI:
             ) from None
         if defined is not None and not defined.same(wanted):
             raise DtypeError(f"[get_function] expected {defined}, as in {self._place(name)}, given {wanted}")
+        if source is not None and name in source.variables:
+            raise ArgumentError(
+                f"[get_function] expected a function of {self.name}, given {name!r}, a variable"
+            )
         try:
             function = getattr(self._library.handle, name)
         except AttributeError:
@@ -247,7 +261,13 @@ class ForeignFunction:
             )
         value = plain(value)
         if dtype.kind == "f":
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError:
+                raise OverflowingScalar(
+                    f"[{self.__name__}] expected a number that fits {c_name(dtype)} for argument "
+                    f"{number + 1} of {self.prototype}, given an integer of {value.bit_length()} bits"
+                ) from None
         if isinstance(value, float) or (dtype.kind == "b" and not isinstance(value, bool)):
             raise DtypeError(
                 f"[{self.__name__}] expected a number that casts to {c_name(dtype)} for argument "
@@ -269,13 +289,16 @@ class ForeignFunction:
         from ..signature import Options
 
         names = ", ".join(self._names)
-        text = f"def {self.__name__}({names}):\n    return function({names})\n"
+        # C's names may be Python's keywords, and the name that the function has here.
+        name = self.__name__
+        name += "_" if keyword.iskeyword(name) or name == "function" else ""
+        text = f"def {name}({names}):\n    return function({names})\n"
         # Where the kernel's front end looks for a function's text.
         file = f"<C function {self.prototype} at {id(self):#x}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         variables: dict[str, Any] = {"function": self, "__name__": __name__}
         exec(compile(text, file, "exec"), variables)
-        return Kernel(variables[self.__name__], Options())
+        return Kernel(variables[name], Options())
 
     def __repr__(self) -> str:
         return f"<C function {self.prototype}>"

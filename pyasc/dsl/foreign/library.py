@@ -72,7 +72,7 @@ def load(path: Path) -> Library:
         raise ForeignError(f"[FFI] expected a C source or a library, given {path}, {given}")
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return Library(str(path), _open(str(path.resolve())), f"{path.resolve()} {digest}")
+        return Library(str(path), _open(path.resolve(), digest), f"{path.resolve()} {digest}")
     except OSError as error:
         raise ForeignError(
             f"[FFI] expected a library that this process can load, given {path}: {_last_part(error, path)}"
@@ -138,11 +138,20 @@ def _loaded_from(code: bytes, key: str, file: Path) -> Any:
         return _loaded[key]
 
 
-def _open(path: str) -> Any:
+def _open(path: Path, digest: str) -> Any:
+    """The library with these contents; one that has changed since it was loaded is loaded beside the old one.
+
+    The linker knows libraries by their names, so that it is given a copy under another.
+    """
+    key = f"{path} {digest}"
     with _lock:
-        if path not in _loaded:
-            _loaded[path] = ctypes.CDLL(path)
-        return _loaded[path]
+        if key not in _loaded:
+            if str(path) not in _loaded:
+                _loaded[key] = _loaded[str(path)] = ctypes.CDLL(str(path))
+            else:
+                with tempfile.TemporaryDirectory(prefix="pyasc-") as folder:
+                    _loaded[key] = ctypes.CDLL(shutil.copy(path, folder))
+        return _loaded[key]
 
 
 def _last_part(error: OSError, path: Path) -> str:

@@ -217,6 +217,7 @@ class CSource:
     ----------
     functions : tuple of str
         Names of those that a library shows.
+    variables : frozenset of str
     """
 
     def __init__(self, text: str, includes: tuple[str, ...] = ()) -> None:
@@ -228,6 +229,9 @@ class CSource:
         self._types = {
             d.name: d for d in definitions if isinstance(d, c_ast.Typedef) and d.name not in _NAMED
         }
+        self.variables = frozenset(
+            d.name for d in definitions if isinstance(d, c_ast.Decl) and _defined(d) and d.name not in _NAMED
+        )
         self.functions = tuple(n for n, d in self._definitions.items() if "static" not in d.decl.storage)
 
     def _parse(self, text: str) -> Any:

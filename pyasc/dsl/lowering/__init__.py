@@ -162,8 +162,7 @@ class Lowering(Statements):
         if isinstance(operand, Tuple):
             raise KernelError(
                 f"[{self.name}] expected one value from a kernel that returns its result, given a tuple; "
-                f"store to "
-                "arrays",
+                "store to arrays",
                 self.span(last),
             )
         if isinstance(operand, Memory):
@@ -207,6 +206,12 @@ class Lowering(Statements):
             frozenset(use.memory.number for use in self.uses if use.memory.path in self.memo.flat),
             max(self.ids, 1),
         )
+        if self.tiles and not self.memo.changed:
+            from .. import tiles
+
+            filled = {("filled", number) for number in tiles.partly_written(kernel.body)}
+            self.memo.changed = not filled <= self.memo.forms.keys()
+            self.memo.forms.update(dict.fromkeys(filled, True))
         lowered = cleaned(lowered)
         refuse_parted_barriers(lowered.kernel, self.barriers, self.returns)
         if self.tiles and not self.memo.changed:

@@ -15,6 +15,7 @@ from ...backend.structured import Barrier, For
 from ...ops import dtypes, registry
 from ...ops.errors import KernelError
 from .. import language
+from ..options import unified_buffer
 from .emission import INT64
 from .expressions import BUILTINS, Expressions
 from .operands import Constant, Literal, Memory, Number, Operand, Tuple, Value, Weak, describe
@@ -60,8 +61,8 @@ def _block(low: Expressions, call: ast.Call) -> None:
     if not low.options.block_dim:
         raise KernelError(
             f"[{low.name}] expected a block whose size is known, given {ast.unparse(call.func)} in a kernel "
-            f"without "
-            "one; launch it as kernel[grid, block](…), or decorate it with @pyasc.kernel(block_dim=…)",
+            "without one; launch it as kernel[grid, block](…), or decorate it with "
+            "@pyasc.kernel(block_dim=…)",
             low.span(call),
         )
 
@@ -92,16 +93,30 @@ def _register(low: Expressions, call: ast.Call, args: Arguments, kwargs: Named) 
 
 def _atomic(how: str) -> Callable[..., Operand]:
     def handler(low: Expressions, call: ast.Call, args: Arguments, kwargs: Named) -> Operand:
-        low.takes(call, args, kwargs, 3)
-        memory, at, value = args
+        hint = _apart(low, call) if len(args) == 2 and not isinstance(args[0], Memory) else ""
+        if not hint:
+            low.takes(call, args, kwargs, 3)
+        memory = args[0]
         if not isinstance(memory, Memory):
             raise KernelError(
-                f"[{low.name}] expected an array to update, given {describe(memory)}", low.span(call.args[0])
+                f"[{low.name}] expected an array to update, given {describe(memory)}{hint}",
+                low.span(call.args[0]),
             )
+        _, at, value = args
         items = at.items if isinstance(at, Tuple) else (at,)
         return low.atomic(how, memory, low.index_values(memory, items, call), value, call)
 
     return handler
+
+
+def _apart(low: Expressions, call: ast.Call) -> str:
+    """``; write atomic_add(a, i, x)`` for ``atomic_add(a[i], x)``."""
+    match call.args:
+        case [ast.Subscript() as element, value]:
+            element = low.in_one(element)
+            parts = ", ".join(map(ast.unparse, (element.value, element.slice, value)))
+            return f"; write {ast.unparse(call.func)}({parts})"
+    return ""
 
 
 BUILTINS[language.atomic_add] = _atomic("add")
@@ -125,8 +140,7 @@ def _shape(low: Expressions, operand: Operand, node: ast.AST) -> tuple[int, ...]
         if not isinstance(item, Literal) or type(item.value) is not int or item.value < 1:
             raise KernelError(
                 f"[{low.name}] expected a shape of positive numbers that are known when the kernel is "
-                f"compiled, given "
-                f"{describe(item)}",
+                f"compiled, given {describe(item)}",
                 low.span(node),
             )
         lengths.append(item.value)
@@ -141,11 +155,11 @@ def _made(low: Expressions, call: ast.Call, args: Arguments, kwargs: Named) -> M
     shape = _shape(low, given[0], call)
     dtype = _dtype(low, given[1], call) if len(given) == 2 else dtypes.default_float
     size = sum(prod(b.shape) * b.dtype.itemsize for b in low.buffers) + prod(shape) * dtype.itemsize
-    if 0 < low.options.smem_size < size:
+    limit = low.options.smem_size or unified_buffer()
+    if size > limit:
         raise KernelError(
-            f"[{low.name}] expected at most smem_size = {low.options.smem_size} bytes of shared memory, "
-            f"given {size} "
-            "with this array",
+            f"[{low.name}] expected at most smem_size = {limit} bytes of shared memory, given {size} with "
+            "this array",
             low.span(call),
         )
     low.asks_block = True
@@ -162,8 +176,8 @@ def _array_made(name: str, filled: bool) -> Callable[..., Operand]:
         if not low.frame.shared:
             raise KernelError(
                 f"[{low.name}] expected arrays to be made in functions marked @pyasc.shared, given "
-                f"pyasc.{name} in the "
-                "kernel; pyasc.shared(shape, dtype) makes shared memory, pyasc.register(0.0) a variable",
+                f"pyasc.{name} in the kernel; pyasc.shared(shape, dtype) makes shared memory, "
+                "pyasc.register(0.0) a variable",
                 low.span(call),
             )
         memory = _made(low, call, args, kwargs)
@@ -205,8 +219,7 @@ BUILTINS[by_name("zeros")] = _array_made("zeros", filled=True)
 def _print(low: Expressions, call: ast.Call, args: Arguments, kwargs: Named) -> None:
     raise KernelError(
         f"[{low.name}] expected a function that kernels have, given print; PYASC_DEBUG=1 runs the kernel in "
-        f"Python, "
-        "where it prints",
+        "Python, where it prints",
         low.span(call),
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...backend.structured import (
+    IDS,
     Array,
     Atomic,
     Break,
@@ -52,9 +53,7 @@ Dtype = np.dtype[Any]
 INT64 = dtypes.int64
 BOOL = dtypes.bool_
 # These do not depend on where they stand.
-_EVERYWHERE = frozenset(
-    ("const", "scalar", "extent", "global_id", "local_id", "group_id", "global_size", "block_size")
-)
+_EVERYWHERE = frozenset(("const", "scalar", "extent", *IDS))
 
 
 # Statements that by themselves change no element.

@@ -71,7 +71,15 @@ class Expressions(Indexing):
             case ast.Constant(value):
                 return Literal(value) if isinstance(value, bool | int | float) else self._constant_text(node)
             case ast.BinOp(left, op, right):
-                return self.binary(type(op), self.expression(left), self.expression(right), node)
+                x, y = self.expression(left), self.expression(right)
+                if isinstance(op, ast.Mult) and (isinstance(x, Tuple) or isinstance(y, Tuple)):
+                    raise KernelError(
+                        f"[{self.name}] expected numbers to multiply, given {describe(x)} and {describe(y)}; "
+                        "a kernel has no arrays of one thread: write a variable for each element, or "
+                        "pyasc.shared(shape, dtype), which the threads of a block share",
+                        self.span(node),
+                    )
+                return self.binary(type(op), x, y, node)
             case ast.Subscript():
                 return self.subscript(node)
             case ast.Call():
@@ -172,8 +180,7 @@ class Expressions(Indexing):
         if value is None or (len(self.frames) > 1 and value is not names.variable(self.frame.function, name)):
             raise KernelError(
                 f"[{self.name}] expected a tensor among the arguments or around the kernel, given {name}, "
-                f"which is "
-                "around a function that the kernel calls; hand it over",
+                "which is around a function that the kernel calls; hand it over",
                 self.span(node),
             )
         return self.argument(path, name, value)
@@ -292,7 +299,7 @@ class Expressions(Indexing):
                 f"{names.suggested_attribute(owner, name)}",
                 self.span(node),
             ) from None
-        if isinstance(value, TensorBase):
+        if isinstance(value, TensorBase) or is_host_array(value):
             raise KernelError(
                 f"[{self.name}] expected a tensor among the arguments or around the kernel, given .{name} of "
                 f"{describe(Constant(owner))}; hand it over",
@@ -351,10 +358,13 @@ class Expressions(Indexing):
             return self.inline(function, args, kwargs, node)
         shown = getattr(function, "__name__", None) or repr(function)
         where = getattr(function, "__module__", None)
+        hint = names.suggested_call(shown)
+        if function is breakpoint:
+            hint = "; PYASC_DEBUG=1 runs the kernel in Python, where it stops"
         raise KernelError(
             f"[{self.name}] expected a function that kernels have, given "
             f"{f'{where}.' if where else ''}{shown}; they "
-            "have those of math and pyasc on elements, and functions written in Python",
+            f"have those of math and pyasc on elements, and functions written in Python{hint}",
             self.span(node.func),
         )
 

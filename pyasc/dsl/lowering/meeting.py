@@ -44,8 +44,7 @@ def refuse_parted_barriers(kernel: StructuredKernel, barriers: list[Place], retu
         source, node = returns[0]
         raise KernelError(
             f"[{kernel.name}] expected every thread to come to the barriers, given a return in a loop; guard "
-            f"what "
-            "follows with if",
+            "what follows with if",
             source.span(node),
         )
     _Walk(kernel, barriers).block(kernel.body, False)
@@ -65,10 +64,8 @@ class _Walk:
                     if parted:
                         raise KernelError(
                             f"[{self.kernel.name}] expected every thread of the block to come to a barrier, "
-                            f"given one "
-                            "in a branch or loop that threads may take differently; move it out, and guard "
-                            "loads and "
-                            "stores with if instead",
+                            "given one in a branch or loop that threads may take differently; move it out, "
+                            "and guard loads and stores with if instead",
                             source.span(node),
                         )
                 case If(condition, then, orelse):

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import builtins
 import difflib
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 _MISSING = object()
+# What other languages for kernels call things, without leading underscores, and what is written here.
+_ELSEWHERE = {
+    "threadIdx": "pyasc.get_local_id(axis)",
+    **dict.fromkeys(("blockIdx", "block_id", "get_block_id", "program_id"), "pyasc.get_group_id(axis)"),
+    **dict.fromkeys(("blockDim", "block_size", "get_block_size"), "pyasc.get_local_size(axis)"),
+    "gridDim": "pyasc.get_global_size(axis) // pyasc.get_local_size(axis)",
+    **dict.fromkeys(("cuda", "thread_id", "get_thread_id"), "pyasc.get_global_id(axis)"),
+    "syncthreads": "pyasc.barrier()",
+    "prange": "range",
+    "atomicAdd": "pyasc.atomic_add(array, index, value)",
+}
 
 
 def variable(function: FunctionType, name: str) -> Any:
@@ -39,7 +50,9 @@ def is_local(function: FunctionType, name: str) -> bool:
 
 
 def suggestion(function: FunctionType, name: str, known: list[str]) -> str:
-    """``; did you mean …?`` where a name is like another one."""
+    """``; did you mean …?`` where a name is like another one, or other languages have it."""
+    if elsewhere := suggested_call(name):
+        return elsewhere
     names = [*known, *function.__code__.co_freevars, *function.__globals__, *vars(builtins)]
     close = difflib.get_close_matches(name, names, 1)
     return f"; did you mean {close[0]}?" if close else ""
@@ -47,5 +60,14 @@ def suggestion(function: FunctionType, name: str, known: list[str]) -> str:
 
 def suggested_attribute(owner: Any, name: str) -> str:
     """The same for an attribute."""
+    is_pyasc = isinstance(owner, ModuleType) and owner.__name__.partition(".")[0] == "pyasc"
+    if is_pyasc and (elsewhere := suggested_call(name)):
+        return elsewhere
     close = difflib.get_close_matches(name, dir(owner), 1)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def suggested_call(name: str) -> str:
+    """The same for a name that only other languages for kernels have."""
+    written = _ELSEWHERE.get(name.lstrip("_"))
+    return f"; did you mean {written}?" if written else ""

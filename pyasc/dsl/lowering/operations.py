@@ -67,8 +67,7 @@ class Operations(Emission):
         if entry is None:
             raise KernelError(
                 f"[{self.name}] expected an operator on numbers, given @; a product of matrices is a loop, "
-                f"or "
-                "pyasc.matmul on buffers",
+                "or pyasc.matmul on buffers",
                 self.span(node),
             )
         name, fold = entry

@@ -84,8 +84,7 @@ def read(function: Any) -> Source:
     if hasattr(function, "__wrapped__"):
         raise KernelError(
             f"[{function.__name__}] expected a function without other decorators, given one that a decorator "
-            f"wraps; "
-            "apply the decorators of pyasc only"
+            "wraps; apply the decorators of pyasc only"
         )
     code = function.__code__
     key = (code.co_filename, code)  # equal code may stand in two files

@@ -148,8 +148,7 @@ class Statements(Functions):
         if is_argument and not isinstance(operand, Memory):
             raise KernelError(
                 f"[{self.name}] expected another name for a number, given {target.id}, which is an array; an "
-                f"element is "
-                f"{target.id}[i]",
+                f"element is {target.id}[i]",
                 self.span(target),
             )
         self.frame.env[target.id] = operand
@@ -167,8 +166,7 @@ class Statements(Functions):
         ):
             raise KernelError(
                 f"[{self.name}] expected the index of an element, given a slice of {owner.name}; write a "
-                f"loop, or copy "
-                "with pyasc.dma_copy",
+                "loop, or copy with pyasc.dma_copy",
                 self.span(target),
             )
         return owner

@@ -105,8 +105,7 @@ class Indexing(Choices):
         if self.is_map:
             raise KernelError(
                 f"[{self.name}] expected elements of arrays in a kernel that returns a value, given an index "
-                f"into "
-                f"{describe(operand)}; store the result to an array instead of returning it",
+                f"into {describe(operand)}; store the result to an array instead of returning it",
                 self.span(node),
             )
         raise KernelError(

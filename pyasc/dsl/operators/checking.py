@@ -12,7 +12,7 @@ from ... import interop
 from ...backend.sim import build
 from ...ops import dtypes
 from ...ops.arguments import as_tensor
-from ...ops.errors import PyascError, ShapeError
+from ...ops.errors import ArgumentError, PyascError, ShapeError
 from ...target import backend as selected
 
 # Units in the last place that results may be off by, unless the user says otherwise.
@@ -100,6 +100,10 @@ def compare(
         wanted = reference(*(np.array(_array(v)) if interop.library_of(v) is not None else v for v in values))
     expected = wanted if isinstance(wanted, tuple | list) else (wanted,)
     names = operator.outputs or ("result",)
+    if backends is not None and (isinstance(backends, str) or not backends):
+        raise ArgumentError(
+            f"[{operator.name}] expected backends as a list of at least one name, given {backends!r}"
+        )
     rows: list[Comparison] = []
     for name in available() if backends is None else backends:
         try:

@@ -15,6 +15,8 @@ from ...ops import dtypes
 from ...ops._graph import TensorBase
 from ...ops.arguments import as_shape
 from ...ops.errors import ArgumentError, DtypeError, NotSupported, ShapeError
+from ...ops.storage import copy
+from ...ops.traced import is_number
 from ..arguments import shared
 from ..foreign import ForeignFunction
 from ..kernel import Kernel
@@ -120,7 +122,11 @@ class Operator:
         if not self.outputs:
             return self._mapped(values, out, first)
         wanted = self._wanted(values)
-        outs = self._allocated(wanted, first) if out is None else self._given(wanted, out)
+        if out is None:
+            outs = self._allocated(wanted, first)
+        else:
+            outs = self._given(wanted, out)
+            values = self._filled(outs, values)
         arguments = dict(zip(self.inputs, values, strict=True)) | dict(zip(self.outputs, outs, strict=True))
         ordered = [arguments[p] for p in self.parameters]
         if any(0 not in w.shape for w in wanted):
@@ -155,6 +161,13 @@ class Operator:
         cotangents = cotangent if isinstance(cotangent, tuple) else (cotangent,)
         # What another library's array holds may change after the call.
         others = [interop.library_of(v) in ("numpy", "torch") for v in (*cotangents, *values)]
+        count = len(self.outputs) or 1
+        known = [c is None or is_number(c) or interop.library_of(c) is not None for c in cotangents]
+        if len(cotangents) != count or not all(known):
+            kinds = ", ".join(type(c).__name__ for c in cotangents)
+            raise DtypeError(
+                f"[{self.name}] expected {count} arrays or numbers as gradients of the results, given {kinds}"
+            )
         seen = tuple(map(self._as_tensor, cotangents))
         arrays = [n for n, v in enumerate(values) if interop.library_of(v) is not None]
         made = self.gradient(seen if len(seen) > 1 else seen[0], *map(self._as_tensor, values))
@@ -317,10 +330,15 @@ class Operator:
                     f"[{self.name}] expected {w.name} of {w.dtype.name} for out, "
                     f"given {interop.dtype_of(o).name}"
                 )
-        for o, fill in zip(outs, self._fills, strict=True):
-            if fill is not None:
-                o[...] = fill
         return outs
+
+    def _filled(self, outs: list[Any], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Fill what is given for outputs; the inputs, with copies of those that would be overwritten."""
+        filled = [(o, fill) for o, fill in zip(outs, self._fills, strict=True) if fill is not None]
+        apart = tuple(_copied(v) if any(_overlap(v, o) for o, _ in filled) else v for v in values)
+        for o, fill in filled:
+            o[...] = fill
+        return apart
 
     def _as_tensor(self, value: Any) -> Any:
         """Another library's array as a tensor on its memory, anything else as it is."""
@@ -373,6 +391,21 @@ def _per_output(given: Any, count: int) -> list[tuple[Any, Any]] | None:
         else:
             return None
     return made if len(made) == count else None
+
+
+def _overlap(x: Any, y: Any) -> bool:
+    """Whether a write to one array may change the other."""
+    if isinstance(x, TensorBase) and isinstance(y, TensorBase):
+        return owner(x) is owner(y)
+    if tracing() or interop.library_of(x) is None:
+        return False
+    return np.may_share_memory(np.asarray(x), np.asarray(y))
+
+
+def _copied(x: Any) -> Any:
+    if isinstance(x, TensorBase):
+        return copy(x)
+    return x.clone() if interop.library_of(x) == "torch" else np.array(x)
 
 
 def _is_shape(x: Any) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...backend.ascend import chip as chips
 from ...backend.ascend.chip import Chip
-from ...backend.structured import Statement
+from ...backend.structured import Statement, TileApply
 from ...lazy.backends import DEFAULT_CHIP
 from ...lazy.evaluate import backend
 from ...ops import dtypes
@@ -109,11 +109,13 @@ def _walk(low: Expressions) -> _Walk:
 
 
 def held_by(low: Expressions, number: int) -> Held | None:
+    """What a buffer was found to be so far; None before anything was written to it."""
     found: Held | None = low.memo.forms.get(("tile", number))
     return found
 
 
 def learn(low: Expressions, number: int, dtype: Dtype, shape: tuple[int, ...]) -> Held:
+    """Keep what a buffer is for this walk and the next ones."""
     made = Held(dtype, shape)
     low.memo.forms["tile", number] = made
     low.memo.changed = True
@@ -125,6 +127,7 @@ def _loops(low: Expressions) -> tuple[int, ...]:
 
 
 def refusal(low: Expressions, node: ast.AST, expected: str, given: str) -> KernelError:
+    """The error for a part of the source."""
     return KernelError(f"[{low.name}] expected {expected}, given {given}", low.span(node))
 
 
@@ -144,6 +147,8 @@ def buffer_of(low: Expressions, operand: Operand, node: ast.AST) -> Allocation:
 
 
 def enter(*functions: Any) -> Callable[[Any], Any]:
+    """Make a function the handler that compiles calls of others."""
+
     def enter(handler: Any) -> Any:
         for function in functions:
             BUILTINS[function] = handler
@@ -229,6 +234,7 @@ def _auto_tiling(
 
 
 def dtype_of(low: Expressions, operand: Operand, node: ast.AST) -> Dtype:
+    """The dtype that an operand names."""
     if isinstance(operand, Constant):
         try:
             return dtypes.as_dtype(operand.value)
@@ -276,7 +282,11 @@ def _alloc(low: Expressions, call: ast.Call, args: list[Operand], kwargs: dict[s
     if shape is not None and held_by(low, number) is None:
         learn(low, number, shape.dtype, shape.shape)
     what = held_by(low, number) or Held(BYTE, (count,))
-    return low.buffer(f"{str(name).lower()}{len(low.buffers)}", what.dtype, what.shape, found[0])
+    memory = low.buffer(f"{str(name).lower()}{len(low.buffers)}", what.dtype, what.shape, found[0])
+    if ("filled", number) in low.memo.forms:
+        zero, whole = low.value(Literal(0), what.dtype, call), low.constant(prod(what.shape), INT64)
+        put(low, TileApply("cast", number, (("value", zero.number),), whole.number))
+    return memory
 
 
 def _check_capacity(low: Expressions, walk: _Walk, made: Allocation) -> None:
@@ -401,10 +411,12 @@ def there(low: Expressions, held: Allocation, memory: Memory, node: ast.AST) -> 
 
 
 def hold(low: Expressions, held: Allocation, valid: tuple[Value, ...]) -> None:
+    """Say how much of each axis of a buffer is there from now on."""
     held.valid, held.blocks = valid, tuple(map(id, low.blocks))
 
 
 def least(low: Expressions, *values: Value) -> Value:
+    """The smallest of some int64 values."""
     first, *rest = dict.fromkeys(values)
     for value in rest:
         first = low.let("min", INT64, (first, value))
@@ -412,5 +424,6 @@ def least(low: Expressions, *values: Value) -> Value:
 
 
 def put(low: Expressions, statement: Statement) -> None:
+    """Append a tile statement: a place that lifetimes are counted in."""
     _walk(low).place += 1
     low.emit(statement)

@@ -1,7 +1,8 @@
 """What tile-style kernels say: sizes of tiles, buffers, copies, and computation on whole tiles.
 
-In a kernel these are compiled (tile_lowering.py). A buffer has the dtype and the row length of what is first
-written to it, and after each write as many elements as that had: the last tile of an axis may be shorter.
+In a kernel these are compiled (statements.py, buffers.py). A buffer has the dtype and the row length of what
+is first written to it, and after each write as many elements as that had: the last tile of an axis may be
+shorter.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def alloc(position: str, size: int | tuple[int, ...], dtype: Any = None) -> Any:
     Returns
     -------
     buffer
-        Its contents are undefined.
+        What is read of it before it was written is 0.
 
     Raises
     ------

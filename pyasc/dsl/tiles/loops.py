@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...backend.structured import (
+    IDS,
     Atomic,
     Block,
     For,
+    If,
     Let,
     Region,
     Return,
@@ -32,16 +34,16 @@ from ...backend.structured import (
 from ...ops.errors import KernelError
 from ...ops.primitives import PRIMITIVES
 from ..lowering.emission import INT64
+from ..lowering.operands import BUFFERS
 from ..signature import Extent, LaunchValues, Lowered
 
 MAX_AXES = 3
-_IDS = ("global_id", "local_id", "group_id", "global_size", "block_size")
 
 
 def spread(lowered: Lowered) -> Lowered:
     """The kernel with its independent outer loops as axes of the grid, and what their extents are."""
     body, axes, extents = lowered.kernel.body, 0, []
-    if any(isinstance(s, Let) and s.op in _IDS for s in walk(body)):
+    if any(isinstance(s, Let) and s.op in IDS for s in walk(body)):
         raise KernelError(
             f"[{lowered.kernel.name}] expected either tiles or thread ids, given both: the loops of tiles "
             "are spread over threads"
@@ -213,21 +215,7 @@ def _read_first(body: Block, arrays: int, lets: dict[int, Let]) -> int:
 
     def visit(block: Block, loops: tuple[For, ...]) -> int:
         for s in block:
-            reads: tuple[int, ...] = ()
-            writes = -1
-            match s:
-                case TileCopy():
-                    reads, writes = (s.source.array,), s.target.array
-                case TileApply():
-                    reads, writes = tuple(n for kind, n in s.args if kind == "buffer"), s.out
-                case TileReduce():
-                    reads, writes = (s.source, s.out) if s.accumulate else (s.source,), s.out
-                case TileProduct():
-                    reads, writes = (s.a, s.b), s.c
-                    if not _begins(s, loops, lets):
-                        reads = (*reads, s.c)
-                case Let(op="load"):
-                    reads = (s.attrs[0],)
+            reads, writes = _touched(s, loops, lets)
             for buffer in reads:
                 if buffer >= arrays and buffer not in written:
                     return buffer
@@ -240,6 +228,43 @@ def _read_first(body: Block, arrays: int, lets: dict[int, Let]) -> int:
         return -1
 
     return visit(body, ())
+
+
+def partly_written(body: Block) -> set[int]:
+    """Buffers that may be read before they are written: in a loop that takes no turns, or in one branch."""
+    lets = {s.value: s for s in walk(body) if isinstance(s, Let)}
+    found: set[int] = set()
+
+    def visit(block: Block, written: set[int], loops: tuple[For, ...]) -> set[int]:
+        for s in block:
+            reads, target = _touched(s, loops, lets)
+            found.update(n for n in reads if n >= BUFFERS and n not in written)
+            if target >= BUFFERS:
+                written.add(target)
+            inner = (*loops, s) if isinstance(s, For) else loops
+            ways = [visit(within, set(written), inner) for within in blocks(s)]
+            if isinstance(s, If):
+                written |= set.intersection(*ways)
+        return written
+
+    visit(body, set(), ())
+    return found
+
+
+def _touched(s: Statement, loops: tuple[For, ...], lets: dict[int, Let]) -> tuple[tuple[int, ...], int]:
+    """The arrays and buffers that a statement reads, and the one that it writes, or -1."""
+    match s:
+        case TileCopy():
+            return (s.source.array,), s.target.array
+        case TileApply():
+            return tuple(n for kind, n in s.args if kind == "buffer"), s.out
+        case TileReduce():
+            return (s.source, s.out) if s.accumulate else (s.source,), s.out
+        case TileProduct():
+            return (s.a, s.b) if _begins(s, loops, lets) else (s.a, s.b, s.c), s.c
+        case Let(op="load"):
+            return (s.attrs[0],), -1
+    return (), -1
 
 
 def _begins(product: TileProduct, loops: tuple[For, ...], lets: dict[int, Let]) -> bool:

@@ -53,7 +53,7 @@ def _numbers(values: tuple[Value, ...]) -> tuple[int, ...]:
     return tuple(v.number for v in values)
 
 
-def _tile_region(low: Expressions, region: Region) -> TileRegion:
+def _tile_region(region: Region) -> TileRegion:
     return TileRegion(region.memory.number, _numbers(region.starts), _numbers(region.stops))
 
 
@@ -122,7 +122,7 @@ def _copy_in(low: Expressions, call: ast.Call, to: Memory, of: Region, site: int
         for axis, part in zip(range(of.memory.rank), [*parts, None], strict=False)
     )
     whole = TileRegion(to.number, *_ends(low, known.shape))
-    put(low, TileCopy(whole, _tile_region(low, of), site))
+    put(low, TileCopy(whole, _tile_region(of), site))
     hold(low, held, valid)
 
 
@@ -189,7 +189,7 @@ def _copy_out(low: Expressions, call: ast.Call, to: Region, of: Memory, site: in
     low.note_write(to.memory)
     zero = low.constant(0, INT64).number
     source = TileRegion(number, (zero,) * len(valid), _numbers(valid))
-    put(low, TileCopy(_tile_region(low, to), source, site))
+    put(low, TileCopy(_tile_region(to), source, site))
 
 
 def _copy_over(low: Expressions, call: ast.Call, to: Memory, of: Memory, site: int) -> None:
@@ -367,10 +367,10 @@ def _apply(
             raise refusal(
                 low, call, f"inputs of {wanted.name}", f"{shape.dtype.name} of {x.name}; pyasc.cast converts"
             )
-        if shape.shape[1:] != first.shape[1:]:
-            raise refusal(
-                low, call, f"rows of {_shown(first.shape[1:] or (1,))}", f"those of {_shown(shape.shape)}"
-            )
+        heights = {first.shape[0], shape.shape[0]}
+        if shape.shape[1:] != first.shape[1:] or (len(first.shape) > 1 and len(heights) > 1 and 1 in heights):
+            shapes_given = f"{_shown(first.shape)} and, of {x.name}, {_shown(shape.shape)}"
+            raise refusal(low, call, "tiles of one shape: there is no broadcasting", shapes_given)
     kind = "V" if first.dtype == dtypes.bfloat16 else first.dtype.kind
     if kind not in primitive.dtypes:
         raise refusal(low, call, f"a dtype that {primitive.name} takes", first.dtype.name)

@@ -165,8 +165,8 @@ class GlobalTensor {
     bool l2_ = true;
 };
 
-// The scalar unit sees GM through a cache; here it sees GM itself. A kernel that writes the cache back must not
-// write back a line into which another core wrote.
+// The scalar unit sees GM through a cache; here it sees GM itself. A kernel that writes the cache back must
+// not write back a line into which another core wrote.
 template <typename T, CacheLine line, DcciDst destination = DcciDst::CACHELINE_ALL>
 void DataCacheCleanAndInvalid(const GlobalTensor<T>&, sim::Where = sim::Where::here()) {
     sim::clean_cache();
