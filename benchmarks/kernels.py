@@ -185,6 +185,7 @@ def calls(section: Section, count: int) -> None:
 
     import pyasc
 
+    pyasc.clear_cache()  # what the other sections compiled
     with tempfile.TemporaryDirectory() as folder, pyasc.config.override(cache_dir=folder):
         firsts = _first_calls(Path(folder))
     rows = [(name, f"{ms:.1f} ms") for name, ms in firsts]
@@ -280,7 +281,7 @@ def buckets(section: Section, count: int) -> None:
     for shape in shapes[:: max(1, 50 // count)]:
         samples = rounds(
             {"bucket": resize(k.resize_2d, shape), "exact": resize(k.resize_2d_exact, shape)},
-            max(3, count // 2),
+            2 * count,
         )
         ratios.append(ratio(samples, "bucket", "exact"))
     section.remark(

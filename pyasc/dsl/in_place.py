@@ -119,7 +119,9 @@ def run_at_once(kernel: Kernel, where: Geometry | None, values: tuple[Any, ...])
             "it with pyasc.asarray"
         )
     given = tuple(host_array(v) if is_host_array(v) else v for v in values)
-    for key in (_key(where, given, kernel.by_value), _key(where, given, True)):
+    key = None
+    for by_value in (kernel.by_value, True):
+        key = _key(where, given, by_value)
         found = kernel.in_place.get(key)
         if found is not None and found.run(given):
             return None
