@@ -97,8 +97,8 @@ class Foreign:
         C text that defines it, from which a device can compile it; "" where only a library is there.
     address : int
         In this process; not part of the key.
-    library : str
-        Names the library and its contents: functions of equal name and text may differ in it.
+    origin : str
+        The library it is from, and its contents: functions of equal name and text may differ in it.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Foreign:
     parameters: tuple[Dtype, ...]
     source: str = ""
     address: int = field(default=0, compare=False)
-    library: str = ""
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +429,7 @@ class StructuredKernel:
             tuple(dtype_name(d) for d in self.variables),
             tuple((dtype_name(b.dtype), b.shape, b.position) for b in self.buffers),
             tuple(
-                (f.name, dtype_name(f.result), tuple(map(dtype_name, f.parameters)), f.source, f.library)
+                (f.name, dtype_name(f.result), tuple(map(dtype_name, f.parameters)), f.source, f.origin)
                 for f in self.functions
             ),
             self.block,

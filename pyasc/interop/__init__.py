@@ -23,7 +23,7 @@ from ..ops.host import values
 Library = Literal["pyasc", "numpy", "torch"]
 
 
-def library_of(x: Any) -> Library | None:
+def source_library(x: Any) -> Library | None:
     """The library of an array: ``"pyasc"`` too for arrays that are read through DLPack; None for no array."""
     kind = type(x)
     if kind not in _libraries:
@@ -51,7 +51,7 @@ def dtype_of(x: Any) -> dtypes.Dtype:
     """The dtype of an array of any library."""
     if isinstance(x, TensorBase | np.ndarray):
         return x.dtype
-    if library_of(x) == "torch":
+    if source_library(x) == "torch":
         from .torch import numpy_dtype
 
         return numpy_dtype(x.dtype)
@@ -103,7 +103,7 @@ def write(result: Any, out: Any, operation: str) -> None:
     ShapeError, DtypeError
         For another shape, or a dtype that it does not cast to under the rule ``"same_kind"``.
     """
-    library = library_of(out)
+    library = source_library(out)
     if library in (None, "pyasc"):
         deliver(result, out, operation)
         return

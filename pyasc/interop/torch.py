@@ -12,7 +12,7 @@ import torch
 
 from ..ops.dtypes import DTYPES, Dtype, bfloat16
 from ..ops.errors import ArgumentError, DtypeError
-from . import library_of
+from . import source_library
 
 # By the names that both give a dtype.
 _DTYPES: dict[Any, Dtype] = {
@@ -77,7 +77,7 @@ class _Followed(torch.autograd.Function):  # type: ignore[misc]
         ctx.save_for_backward(*(x for x in inputs if isinstance(x, torch.Tensor)))
         ctx.others = tuple(None if isinstance(x, torch.Tensor) else x for x in inputs)
         ctx.tensors = tuple(isinstance(x, torch.Tensor) for x in inputs)
-        ctx.arrays = tuple(library_of(x) is not None for x in inputs)
+        ctx.arrays = tuple(source_library(x) is not None for x in inputs)
         return operator(*inputs)
 
     @staticmethod

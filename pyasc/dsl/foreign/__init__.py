@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...backend.structured import Foreign
-from ...interop import as_library, dtype_of, library_of
+from ...interop import as_library, dtype_of, source_library
 from ...ops import dtypes
 from ...ops.errors import ArgumentError, DtypeError, ForeignError, NotSupported, OverflowingScalar
 from ...ops.traced import is_number, plain
@@ -226,7 +226,7 @@ class ForeignFunction:
                 f"[{self.__name__}] expected {len(parameters)} arguments for {self.prototype}, "
                 f"given {len(args)}"
             )
-        libraries = [library_of(x) for x in args]
+        libraries = [source_library(x) for x in args]
         first = next((library for library in libraries if library is not None), None)
         if first is None:
             return self._function(*map(self.converted, range(len(args)), args))

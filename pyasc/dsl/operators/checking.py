@@ -95,9 +95,11 @@ def compare(
     backends: Sequence[str] | None,
 ) -> Report:
     """Run an operator on backends and compare its results with its reference's."""
-    tensors = [as_tensor(_array(v)) if interop.library_of(v) is not None else v for v in values]
+    tensors = [as_tensor(_array(v)) if interop.source_library(v) is not None else v for v in values]
     with np.errstate(all="ignore"):
-        wanted = reference(*(np.array(_array(v)) if interop.library_of(v) is not None else v for v in values))
+        wanted = reference(
+            *(np.array(_array(v)) if interop.source_library(v) is not None else v for v in values)
+        )
     expected = wanted if isinstance(wanted, tuple | list) else (wanted,)
     names = operator.outputs or ("result",)
     if backends is not None and (isinstance(backends, str) or not backends):
@@ -123,7 +125,7 @@ def compare(
 
 
 def _array(x: Any) -> Any:
-    if interop.library_of(x) == "torch":
+    if interop.source_library(x) == "torch":
         from ...interop.torch import as_numpy
 
         return as_numpy(x)

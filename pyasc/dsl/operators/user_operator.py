@@ -110,7 +110,7 @@ class Operator:
             For an `out` of another shape.
         """
         values = self._bound(inputs, named)
-        libraries = [interop.library_of(v) for v in values]
+        libraries = [interop.source_library(v) for v in values]
         known = [library for library in libraries if library is not None]
         first: interop.Library = known[0] if known else "pyasc"
         if "torch" in libraries:
@@ -160,16 +160,16 @@ class Operator:
         values = self._bound(inputs, named)
         cotangents = cotangent if isinstance(cotangent, tuple) else (cotangent,)
         # What another library's array holds may change after the call.
-        others = [interop.library_of(v) in ("numpy", "torch") for v in (*cotangents, *values)]
+        others = [interop.source_library(v) in ("numpy", "torch") for v in (*cotangents, *values)]
         count = len(self.outputs) or 1
-        known = [c is None or is_number(c) or interop.library_of(c) is not None for c in cotangents]
+        known = [c is None or is_number(c) or interop.source_library(c) is not None for c in cotangents]
         if len(cotangents) != count or not all(known):
             kinds = ", ".join(type(c).__name__ for c in cotangents)
             raise DtypeError(
                 f"[{self.name}] expected {count} arrays or numbers as gradients of the results, given {kinds}"
             )
         seen = tuple(map(self._as_tensor, cotangents))
-        arrays = [n for n, v in enumerate(values) if interop.library_of(v) is not None]
+        arrays = [n for n, v in enumerate(values) if interop.source_library(v) is not None]
         made = self.gradient(seen if len(seen) > 1 else seen[0], *map(self._as_tensor, values))
         gradients = made if isinstance(made, tuple | list) else (made,)
         if len(gradients) == len(values):
@@ -189,7 +189,7 @@ class Operator:
                         f"[{self.name}] expected a gradient of shape {shape} for {self.inputs[n]}, "
                         f"given {tuple(np.shape(gradient))}"
                     )
-                library = interop.library_of(values[n]) or "pyasc"
+                library = interop.source_library(values[n]) or "pyasc"
                 if library != "pyasc":
                     # The same tensor may be the gradient of several inputs, or be kept by the function.
                     gradient = interop.as_library(np.array(gradient), library)
@@ -270,7 +270,7 @@ class Operator:
 
     def _wanted(self, values: tuple[Any, ...]) -> list[Output]:
         """The outputs of a call by the rules for shape and dtype; kept where these are no functions."""
-        first = next((v for v in values if interop.library_of(v) is not None), None)
+        first = next((v for v in values if interop.source_library(v) is not None), None)
         if first is None or callable(self._shape) or callable(self._dtype):
             return self._ruled(values)
         key = (tuple(first.shape), first.dtype)
@@ -282,7 +282,7 @@ class Operator:
         return found
 
     def _ruled(self, values: tuple[Any, ...]) -> list[Output]:
-        arrays = [v for v in values if interop.library_of(v) is not None]
+        arrays = [v for v in values if interop.source_library(v) is not None]
         if not arrays and (self._shape is None or self._dtype is None):
             raise ArgumentError(
                 f"[{self.name}] expected an array among the inputs, or shape= and dtype= in "
@@ -319,7 +319,7 @@ class Operator:
         if len(outs) != len(wanted):
             raise ArgumentError(f"[{self.name}] expected {len(wanted)} arrays for out, given {len(outs)}")
         for w, o in zip(wanted, outs, strict=True):
-            if interop.library_of(o) is None:
+            if interop.source_library(o) is None:
                 raise DtypeError(f"[{self.name}] expected an array for out, given {type(o).__name__}")
             if tuple(o.shape) != w.shape:
                 raise ShapeError(
@@ -342,7 +342,7 @@ class Operator:
 
     def _as_tensor(self, value: Any) -> Any:
         """Another library's array as a tensor on its memory, anything else as it is."""
-        if isinstance(value, TensorBase) or interop.library_of(value) is None:
+        if isinstance(value, TensorBase) or interop.source_library(value) is None:
             return value
         return shared(value, self.name, "an input")
 
@@ -397,7 +397,7 @@ def _overlap(x: Any, y: Any) -> bool:
     """Whether a write to one array may change the other."""
     if isinstance(x, TensorBase) and isinstance(y, TensorBase):
         return owner(x) is owner(y)
-    if tracing() or interop.library_of(x) is None:
+    if tracing() or interop.source_library(x) is None:
         return False
     return np.may_share_memory(np.asarray(x), np.asarray(y))
 
@@ -405,7 +405,7 @@ def _overlap(x: Any, y: Any) -> bool:
 def _copied(x: Any) -> Any:
     if isinstance(x, TensorBase):
         return copy(x)
-    return x.clone() if interop.library_of(x) == "torch" else np.array(x)
+    return x.clone() if interop.source_library(x) == "torch" else np.array(x)
 
 
 def _is_shape(x: Any) -> bool:
