@@ -23,6 +23,9 @@ _CACHE = tempfile.mkdtemp(prefix="pyasc-tests-")
 os.environ["PYASC_CACHE_DIR"] = _CACHE
 os.environ["PYASC_VERIFY"] = "1"  # the IR after each pass
 os.environ.pop("PYASC_LOG", None)
+# A program that a test starts reads what was compiled of the library rather than compile it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
@@ -91,7 +94,7 @@ class Mistake:
 
 
 @pytest.fixture
-def mistake() -> Callable[..., AbstractContextManager[Mistake]]:
+def mistake() -> Iterator[Callable[..., AbstractContextManager[Mistake]]]:
     """Expect an error that tells a user what to mend.
 
     ``with mistake(ValueError, "expected …", "given …"):`` asserts that the body raises that built-in
@@ -99,9 +102,12 @@ def mistake() -> Callable[..., AbstractContextManager[Mistake]]:
     marked ``# here`` in the test, or the one that raised.
     """
 
+    expected: list[Mistake] = []
+
     @contextlib.contextmanager
     def expect(kind: type[BaseException], *texts: str, line: bool = True) -> Iterator[Mistake]:
         caught = Mistake()
+        expected.append(caught)
         try:
             yield caught
         except BaseException as error:
@@ -120,7 +126,13 @@ def mistake() -> Callable[..., AbstractContextManager[Mistake]]:
             place = _place(caught.error)
             assert place in message, f"expected {place!r} in: {message}"
 
-    return expect
+    yield expect
+    # The frames hold tensors that were not evaluated: the next test is not to.
+    for caught in expected:
+        error = getattr(caught, "error", None)
+        while error is not None:
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
 
 
 def _place(error: BaseException) -> str:

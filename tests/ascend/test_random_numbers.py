@@ -27,11 +27,11 @@ def drawn(backend: str, draw: Callable[[], Any], before: int) -> np.ndarray[Any,
         return np.array(draw())
 
 
-@pytest.mark.parametrize("before", [0, 5])
 @pytest.mark.parametrize("name", DRAWS)
-def test_the_same_bits(name: str, before: int) -> None:
-    expected = drawn("cpu", DRAWS[name], before)
-    np.testing.assert_array_equal(drawn("sim", DRAWS[name], before), expected)
+def test_the_same_bits(name: str) -> None:
+    for before in (0, 5):
+        expected = drawn("cpu", DRAWS[name], before)
+        np.testing.assert_array_equal(drawn("sim", DRAWS[name], before), expected)
 
 
 @pytest.mark.parametrize("before", [0, 5])

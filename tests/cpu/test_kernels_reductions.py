@@ -146,7 +146,9 @@ def test_short_axes(character: str, channels: int, level: str) -> None:
             check(tape, tolerance=TOLERANCE.get(dtype.itemsize, 0), seed=n, level=level)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(16), *(pytest.param(n, marks=pytest.mark.full) for n in range(16, 200))]
+)
 def test_random_kernels(seed: int) -> None:
     generator = np.random.default_rng(seed)
     parallel, reduced = int(generator.integers(0, 3)), int(generator.integers(1, 3))
