@@ -63,7 +63,7 @@ lint: setup
 	@ln -s $(CURDIR)/pyasc/* $(CURDIR)/ops $(CURDIR)/backend build/types/pyasc
 	@cd build/types && $(CURDIR)/$(BIN)/mypy --strict --config-file $(CURDIR)/pyproject.toml -p pyasc
 	@echo '--> clang-format'
-	@$(BIN)/clang-format --dry-run -Werror $(CPP)
+	@$(BIN)/clang-format --dry-run -Werror $(CPP) $(shell find tests -name '*.cpp' -o -name '*.hpp')
 
 test: lint
 	@echo '--> pytest'

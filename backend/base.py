@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .ir import Binding, Kernel
 
 if TYPE_CHECKING:
+    from ._runtime import DeviceCode
     from .structured import StructuredBinding, StructuredKernel
 
 
@@ -67,6 +68,63 @@ class Call:
     function: Callable[[list[NDArray[Any]], list[int]], None]
 
 
+class Patch(NamedTuple):
+    """Where a scalar argument goes in a block of arguments.
+
+    Attributes
+    ----------
+    offset, size : int
+        Bytes into the block, and how many.
+    scalar : int
+        The number of the scalar argument.
+    form : str
+        What its bits are, and become: ``"bits"``, the low bytes as they are; ``"int8"`` … ``"int64"``,
+        ``"uint8"`` … : a whole number of that dtype, extended or cut to `size`; ``"narrow"``: an int64 that
+        must fit 32 bits; ``"bool"``: a float16 of 0 or 1; ``"float16"``, ``"bfloat16"``, ``"float64"``: a
+        float of that dtype becomes a float32; ``"int8>float32"`` … ``"uint64>float32"``: so does a whole
+        number.
+        backend/ascend/arguments.py says each in Python.
+    """
+
+    offset: int
+    size: int
+    scalar: int
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLaunch:
+    """A compiled kernel bound to sizes, for a device: everything the executor needs but the buffers.
+
+    Attributes
+    ----------
+    code : DeviceCode
+        Loaded to a device when it is first launched there.
+    blocks : int
+    arguments : bytes
+        The block of arguments with zeros where addresses and scalars go, without the FFTS address.
+    pointers : tuple of (int, int, int)
+        For each address in the block: bytes into it, the operand, and the byte offset into its buffer.
+    patches : tuple of Patch
+    outputs : tuple of int
+        The operands that are written.
+    workspace : (int, int) or None
+        Bytes into the block where the address of scratch in GM goes, and its bytes.
+    status : int
+        Bytes into the block where the address of eight int64 for each block goes, zeros at the start, in
+        whose first two a fault is reported: its code, not 0, and a value. -1: none.
+    """
+
+    code: DeviceCode
+    blocks: int
+    arguments: bytes
+    pointers: tuple[tuple[int, int, int], ...]
+    patches: tuple[Patch, ...]
+    outputs: tuple[int, ...]
+    workspace: tuple[int, int] | None = None
+    status: int = -1
+
+
 class KernelFault(Exception):
     """A fault that a called kernel reports, as others do in their status (backend/runtime/executor.hpp)."""
 
@@ -92,6 +150,15 @@ class LaunchError(Exception):
         self.found = found
 
 
+# The fault that the executor reports, with the value, where a scalar argument does not fit ("narrow").
+WIDE_SCALAR = -1
+
+
+def wide_scalar(value: int) -> LaunchError:
+    """The error for a scalar argument that does not fit what the kernel takes."""
+    return LaunchError(f"expected integers that fit the 32 bits of the chip's vector code, given {value}")
+
+
 class Store(Protocol):
     """Keeps pieces of data between processes; what it cannot keep or find whole it does without."""
 
@@ -104,6 +171,15 @@ class Store(Protocol):
     def folder(self) -> Path:
         """Where the files are, and others that are kept in another way."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether anything is kept at all."""
+
+    @property
+    def tuning(self) -> str:
+        """How kernels are tuned for a chip: ``"off"``, by the model alone; ``"model"``, by what was measured,
+        else by the model; ``"measure"``, what was not measured is."""
+
 
 class Executable(Protocol):
     """A compiled kernel."""
@@ -114,7 +190,7 @@ class Executable(Protocol):
     def fits(self, binding: Any) -> bool:
         """Whether what the code was tuned for, such as a constant stride, holds for these arguments."""
 
-    def bind(self, binding: Any) -> Launch | Call:
+    def bind(self, binding: Any) -> Launch | Call | DeviceLaunch:
         """The launch for these sizes."""
 
     def source(self, form: str) -> str:
@@ -155,7 +231,7 @@ class Part:
     backend: Backend
     reason: str = ""
     sites: tuple[int, ...] = ()
-    call: Callable[[], Call] | None = None
+    call: Callable[[], Call | DeviceLaunch] | None = None
 
 
 class Backend(Protocol):
@@ -166,11 +242,24 @@ class Backend(Protocol):
     max_operands: int
     stages_shifts: bool  # whether it takes `shift`; otherwise a value is computed again for each reader
     fallback: Backend | None  # compiles, for the same memory, what this one has no code for
+    device: int  # the NPU whose memory its kernels use; -1: they use the host's
+    device_cores: int  # of that device; 0 without
+    parallel_compiles: int  # how many kernels it compiles at a time; 1: compiling is no program of its own
     forms: tuple[str, ...]  # of the generated code that `Executable.source` gives, the usual one first
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:
         """A function ``f(*operands, out=array)`` that runs a HOST primitive better than its meaning, or
         None."""
+
+    def device_product(
+        self,
+        operands: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        out: np.dtype[Any],
+    ) -> DeviceLaunch | None:
+        """The launch of a product of matrices in the device's memory, operands given by shape, strides and
+        offset in elements; None where the host multiplies, as it always does for one without a device."""
 
     def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
         """Whether the backend has code for a primitive computed in a dtype."""

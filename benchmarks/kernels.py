@@ -367,11 +367,15 @@ def main() -> None:
         print(section.markdown(), flush=True)
         parts.append(section.markdown())
     if options.into:
-        text = options.into.read_text()
-        before, rest = text.split("<!-- figures -->", 1)
-        after = rest.split("<!-- end figures -->", 1)[1]
-        body = "\n".join(part.replace("## ", "### ", 1) for part in parts)
-        options.into.write_text(f"{before}<!-- figures -->\n\n{body}\n<!-- end figures -->{after}")
+        write_into(options.into, parts)
+
+
+def write_into(page: Path, parts: list[str]) -> None:
+    """Replace the figures of a page, which are between marks, by these sections."""
+    before, rest = page.read_text().split("<!-- figures -->", 1)
+    after = rest.split("<!-- end figures -->", 1)[1]
+    body = "\n".join(part.replace("## ", "### ", 1) for part in parts)
+    page.write_text(f"{before}<!-- figures -->\n\n{body}\n<!-- end figures -->{after}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ _METHODS_OF_MODULES = ("parameters", "state_dict", "load_state_dict", "to", "tra
 # What is no operation: the library's own functions, by section.
 LIBRARY = {
     "Evaluation": ("sync", "eager", "jit", "explain"),
-    "Ascend": ("backend", "cost", "export"),
+    "Ascend": ("backend", "cost", "export", "precompile", "tune", "tuning.export", "tuning.load"),
+    "Devices": ("devices", "reset_device", "to_torch"),
     "Kernels": (
         "kernel",
         *("get_global_id", "get_local_id", "get_group_id", "get_global_size", "get_local_size"),

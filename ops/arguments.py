@@ -28,7 +28,8 @@ def as_tensor(x: Any, operation: str = "asarray") -> Any:
         return x
     if is_number(x):
         return number(x, dtypes.weak(None, x.__class__), operation=operation)
-    return host.from_array(as_array(x, operation), operation)
+    made = host.adopted(x)
+    return host.from_array(as_array(x, operation), operation) if made is None else made
 
 
 def as_tensors(operation: str, xs: Any) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from .arguments import Tensor, as_array, as_int, as_shape, as_tensor, cast, numb
 from .dtypes import is_float, is_integer, promote_types
 from .elementwise import binary, select, unary
 from .errors import ArgumentError, DtypeError, ShapeError
-from .host import from_array
+from .host import adopted, from_array, placed
 from .joining import empty_node, stack, triangle
 from .primitives import BOOL
 from .registry import case, operation
@@ -34,8 +35,24 @@ from .view import (
 TensorBase = _graph.TensorBase
 
 
+def _on_device(function: Callable[..., Any]) -> Any:
+    """Put what a function makes on the device that it is called with."""
+
+    @wraps(function)
+    def make(*args: Any, device: Any = None, **options: Any) -> Any:
+        made = function(*args, **options)
+        if device is None:
+            return made
+        if isinstance(made, tuple):
+            return tuple(placed(x, device, function.__name__) for x in made)
+        return placed(made, device, function.__name__)
+
+    return make
+
+
 # --- from the host ----------------------------------------------------------------------------------
 @operation(np.asarray, cases=(case((3, 5)),))
+@_on_device
 def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of an array-like's values.
 
@@ -47,7 +64,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     dtype : dtype, optional
         An array keeps its own without it; Python floats become float32, integers int64.
     device : str, optional
-        Only ``"cpu"``.
+        Where it is put, and what is computed from it: ``"cpu"``, ``"npu:0"`` … as for `Tensor.to_device`.
     copy : bool, optional
         True copies a tensor too; False refuses to copy.
 
@@ -62,8 +79,6 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     ShapeError
         For nested sequences of unequal lengths.
     """
-    if device not in (None, "cpu"):
-        raise ArgumentError(f"[asarray] expected device 'cpu', given {device!r}")
     wanted = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
     if isinstance(obj, TensorBase):
         if wanted is not None and obj.dtype != wanted:
@@ -81,6 +96,9 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
         return number(obj, wanted or dtypes.weak(None, obj.__class__))
     if isinstance(obj, list | tuple) and _holds_tensors(obj):
         made = stack([asarray(item, wanted) for item in obj])
+        return made if wanted is None else cast(made, wanted)
+    made = adopted(obj)
+    if made is not None:
         return made if wanted is None else cast(made, wanted)
     array = as_array(obj)
     if wanted is not None and array.dtype != wanted:
@@ -129,26 +147,32 @@ def asanyarray(obj: Any, /, dtype: Any = None) -> Tensor:
 
 
 @operation(np.from_dlpack)
+@_on_device
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor with a copy of what another library exports through DLPack.
 
     Parameters
     ----------
     x : object with ``__dlpack__`` and ``__dlpack_device__``, in the memory of the CPU
+        Or a tensor of PyTorch's on an NPU: its memory is shared unless `copy` is True, and must not be
+        written to while the tensor is in use.
     device : str, optional
-        Only ``"cpu"``.
+        Where it is put, and what is computed from it: ``"cpu"``, ``"npu:0"`` … as for `Tensor.to_device`.
     copy : bool, optional
-        False is refused: tensors never share memory with other libraries' arrays.
+        False is refused for arrays of the host: tensors never share memory with them.
     """
     if isinstance(x, TensorBase):
         return owned(x)
+    made = adopted(x, share=not copy)
+    if made is not None:
+        return made
     if copy is False:
         raise ArgumentError(
             "[from_dlpack] expected copy=None or True, given False: tensors have memory of their own"
         )
     if not hasattr(x, "__dlpack__"):
         raise DtypeError(f"[from_dlpack] expected an object with __dlpack__, given {type(x).__name__}")
-    return asarray(np.from_dlpack(x), device=device)
+    return asarray(np.from_dlpack(x))
 
 
 @operation(np.fromfunction)
@@ -173,11 +197,6 @@ def _dtype(dtype: Any, name: str) -> dtypes.Dtype:
     return dtypes.default_float if dtype is None else dtypes.as_dtype(dtype, name)
 
 
-def _device(device: Any, name: str) -> None:
-    if device not in (None, "cpu"):
-        raise ArgumentError(f"[{name}] expected device 'cpu', given {device!r}")
-
-
 def constant(shape: Any, value: Any, dtype: dtypes.Dtype, name: str) -> Any:
     """A tensor of one number in a shape; a bool's 0 and 1 are False and True."""
     return number(bool(value) if dtype == BOOL else value, dtype, as_shape(shape, name), name)
@@ -188,6 +207,7 @@ def constant(shape: Any, value: Any, dtype: dtypes.Dtype, name: str) -> Any:
     reference=lambda s, dtype=np.float32: np.zeros(s, dtype),
     dtypes="f",
 )
+@_on_device
 def zeros(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Tensor:
     """A tensor of zeros.
 
@@ -199,9 +219,8 @@ def zeros(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None
     order : str
         Accepted and ignored: storage is always in C order.
     device : str, optional
-        Only ``"cpu"``.
+        Where it is put, and what is computed from it: ``"cpu"``, ``"npu:0"`` … as for `Tensor.to_device`.
     """
-    _device(device, "zeros")
     return constant(shape, 0, _dtype(dtype, "zeros"), "zeros")
 
 
@@ -210,16 +229,16 @@ def zeros(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None
     reference=lambda s, dtype=np.float32: np.ones(s, dtype),
     dtypes="f",
 )
+@_on_device
 def ones(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Tensor:
     """A tensor of ones; parameters as for `zeros`."""
-    _device(device, "ones")
     return constant(shape, 1, _dtype(dtype, "ones"), "ones")
 
 
 @operation()
+@_on_device
 def empty(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Tensor:
     """A tensor whose values are whatever its memory holds; parameters as for `zeros`."""
-    _device(device, "empty")
     return _graph.tensor(empty_node(as_shape(shape, "empty"), _dtype(dtype, "empty")))
 
 
@@ -228,6 +247,7 @@ def empty(shape: Any, dtype: Any = None, *, order: str = "C", device: Any = None
     reference=np.full,
     dtypes="f",
 )
+@_on_device
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, order: str = "C", device: Any = None) -> Tensor:
     """A tensor of one value.
 
@@ -240,7 +260,6 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, order: str = "C", de
     order, device
         As for `zeros`.
     """
-    _device(device, "full")
     new = as_shape(shape, "full")
     if is_number(fill_value):
         wanted = dtypes.weak(None, fill_value.__class__) if dtype is None else dtypes.as_dtype(dtype, "full")
@@ -262,35 +281,35 @@ _LIKE = (case((2, 3)), case((2, 3), dtype=np.int16), case((2, 3), shape=(4,)))
 
 
 @operation(np.zeros_like, cases=_LIKE)
+@_on_device
 def zeros_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Tensor:
     """Zeros in the shape and dtype of another tensor, unless these are given."""
-    _device(device, "zeros_like")
     new, wanted = _like(x, dtype, shape, "zeros_like")
     return constant(new, 0, wanted, "zeros_like")
 
 
 @operation(np.ones_like, cases=_LIKE)
+@_on_device
 def ones_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Tensor:
     """Ones in the shape and dtype of another tensor, unless these are given."""
-    _device(device, "ones_like")
     new, wanted = _like(x, dtype, shape, "ones_like")
     return constant(new, 1, wanted, "ones_like")
 
 
 @operation(np.empty_like)
+@_on_device
 def empty_like(x: Any, /, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Tensor:
     """A tensor with whatever its memory holds, in the shape and dtype of another, unless these are given."""
-    _device(device, "empty_like")
     new, wanted = _like(x, dtype, shape, "empty_like")
     return _graph.tensor(empty_node(new, wanted))
 
 
 @operation(np.full_like, cases=(case((2, 3), args=(1,)), case((2, 3), args=(2.5,), dtype=np.float64)))
+@_on_device
 def full_like(
     x: Any, /, fill_value: Any, dtype: Any = None, *, shape: Any = None, device: Any = None
 ) -> Tensor:
     """One value in the shape and dtype of another tensor, unless these are given."""
-    _device(device, "full_like")
     new, wanted = _like(x, dtype, shape, "full_like")
     return full(new, fill_value, wanted)
 
@@ -301,6 +320,7 @@ def full_like(
     reference=np.arange,
     dtypes="f",
 )
+@_on_device
 def arange(
     start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
 ) -> Tensor:
@@ -314,14 +334,13 @@ def arange(
     dtype : dtype, optional
         int64 where all are integers, float32 where one is not.
     device : str, optional
-        Only ``"cpu"``.
+        Where it is put, and what is computed from it: ``"cpu"``, ``"npu:0"`` … as for `Tensor.to_device`.
 
     Raises
     ------
     ArgumentError
         Where the step is 0.
     """
-    _device(device, "arange")
     if stop is None:
         start, stop = 0, start
     bounds = [v.item() if hasattr(v, "item") else v for v in (start, stop, step)]
@@ -360,6 +379,7 @@ def arange(
     dtypes="f",
     ulp=1,
 )
+@_on_device
 def linspace(
     start: Any,
     stop: Any,
@@ -389,9 +409,8 @@ def linspace(
     axis : int
         Where the numbers run in the result, for tensors.
     device : str, optional
-        Only ``"cpu"``.
+        Where it is put, and what is computed from it: ``"cpu"``, ``"npu:0"`` … as for `Tensor.to_device`.
     """
-    _device(device, "linspace")
     count = as_int(num, "linspace", "num")
     if count < 0:
         raise ArgumentError(f"[linspace] expected a number of samples that is not negative, given {count}")
@@ -480,6 +499,7 @@ def geomspace(
     reference=lambda n, m=None, k=0, dtype=np.float32: np.eye(n, m, k, dtype),
     dtypes="f",
 )
+@_on_device
 def eye(
     n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None
 ) -> Tensor:
@@ -494,9 +514,8 @@ def eye(
     dtype : dtype, optional
         float32 without it.
     device : str, optional
-        Only ``"cpu"``.
+        Where it is put, and what is computed from it: ``"cpu"``, ``"npu:0"`` … as for `Tensor.to_device`.
     """
-    _device(device, "eye")
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     k = as_int(k, "eye", "k")
     rows, columns = iota(shape, 0), iota(shape, 1)

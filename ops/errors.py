@@ -114,6 +114,10 @@ class SimulationError(BackendError):
     """A check of the simulator found a fault in a kernel: an access out of bounds, a race, a deadlock…"""
 
 
+class DeviceError(BackendError):
+    """An NPU, or its driver, failed: at the line of the kernel that did, as far as that is known."""
+
+
 class LinearAlgebraError(PyascError, np.linalg.LinAlgError):
     """A matrix for which the result does not exist, such as the inverse of a singular one."""
 

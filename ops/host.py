@@ -21,15 +21,25 @@ Function = TypeVar("Function", bound=Callable[..., Array])
 _upload: Callable[[Array], _graph.Node]
 _download: Callable[[Any], Array]
 _tracing: Callable[[], bool]
+_place: Callable[[Any, Any, str], Any]
+_adopt: Callable[[Any, bool], Any]
 
 
 def set_crossings(
-    upload: Callable[[Array], _graph.Node], download: Callable[[Any], Array], tracing: Callable[[], bool]
+    upload: Callable[[Array], _graph.Node],
+    download: Callable[[Any], Array],
+    tracing: Callable[[], bool],
+    place: Callable[[Any, Any, str], Any],
+    adopt: Callable[[Any, bool], Any],
 ) -> None:
-    """Install the copy of an array into a leaf, the sync point that gives a tensor's values, and whether a
-    function is being traced, so that values must not be asked for."""
-    global _upload, _download, _tracing
-    _upload, _download, _tracing = upload, download, tracing
+    """Install what the floor above has.
+
+    The copy of an array into a leaf, the sync point that gives a tensor's values, whether a function is being
+    traced, so that values must not be asked for, what puts a tensor on a device for an operation, and what
+    makes a tensor of another library's array on a device.
+    """
+    global _upload, _download, _tracing, _place, _adopt
+    _upload, _download, _tracing, _place, _adopt = upload, download, tracing, place, adopt
 
 
 def from_array(array: Array, operation: str = "asarray") -> Any:
@@ -41,6 +51,16 @@ def from_array(array: Array, operation: str = "asarray") -> Any:
 def values(x: Any) -> Array:
     """The values of a tensor as a read-only NumPy array. A sync point."""
     return _download(x)
+
+
+def placed(x: Any, device: Any, operation: str) -> Any:
+    """A tensor on the device that an operation was given; None leaves it where it is."""
+    return x if device is None else _place(x, device, operation)
+
+
+def adopted(x: Any, share: bool = False) -> Any:
+    """A tensor of another library's array on a device, a copy or on its memory; None for others."""
+    return _adopt(x, share) if hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray) else None
 
 
 def settled(index: Any) -> Any:

@@ -35,6 +35,7 @@ from .costing import cost
 from .explain import explain
 from .exporting import export
 from .jit import jit
+from .lazy.backends import default as _default
 from .lazy.cache import kernels as _kernels
 from .lazy.evaluate import clear_plans, flush, sync
 from .lazy.evaluate import select as _select
@@ -68,8 +69,12 @@ _LATER = {
         ".dsl.foreign": ("FFI",),
         ".dsl.operators.ascend_source": ("AscendC",),
         ".dsl.operators": ("operators", "register_operator", "unregister_operator"),
+        ".device": ("Device", "devices", "reset_device"),
+        ".interop": ("to_torch",),
         ".nn": ("Module", "Parameter"),
+        ".precompile": ("precompile",),
         ".profiler": ("Profiler",),
+        ".tuning": ("tune",),
     }.items()
     for name in names
 }
@@ -77,7 +82,7 @@ _LATER = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name in ("nn", "profiler"):
+        if name in ("nn", "profiler", "tuning"):
             return importlib.import_module(f".{name}", __name__)
         module = _LATER.get(name)
         if module is None:
@@ -125,7 +130,9 @@ def _set_threads() -> None:
 
 _make_callable(sys.modules[f"{__name__}.backend"])
 _runtime.set_errors(_errors.OutOfMemory)
-config.observe("backend", function=lambda: _select(config.backend))
+config.find_later("backend", _default)
+config.observe("backend", function=lambda: _select(config.given("backend")))
+config.observe("launch_blocking", function=lambda: _runtime.device_set_blocking(config.launch_blocking))
 config.observe("threads", function=_set_threads)
 config.observe("promotion", function=lambda: dtypes.set_promotion(config.promotion))
 config.observe("eager", "max_pending_nodes", "max_pending_bytes", function=_set_flush)

@@ -19,11 +19,13 @@ from .lazy.format import format_tape
 from .lazy.handwritten import Handwritten, linearise
 from .lazy.lower import LoweredKernel
 from .lazy.pipeline import compile_tape
+from .lazy.residence import HOST, device_product
 from .lazy.schedule import Schedule, Step
 from .lazy.simplify import Graph, Value
+from .lazy.transfers import Move, transfers
 from .ops._graph import Node, Tape, TensorBase
 from .ops.errors import ArgumentError, BackendError, DtypeError, NotSupported
-from .ops.primitives import MATMUL, PRIMITIVES, SCALAR, VIEW
+from .ops.primitives import LEAF, MATMUL, PRIMITIVES, SCALAR, VIEW
 from .ops.storage import contiguous_strides
 
 if TYPE_CHECKING:
@@ -44,6 +46,25 @@ class Array:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A copy between the memories of the host and a device. Prints as text.
+
+    Attributes
+    ----------
+    array : Array
+    target : str
+        ``"npu:0"`` and the like, or ``"host"``.
+    """
+
+    array: Array
+    target: str
+
+    def __str__(self) -> str:
+        where = "the host" if self.target == "host" else self.target
+        return f"{self.array} to {where}  ({_bytes(self.array.nbytes)})"
 
 
 @dataclass(frozen=True)
@@ -93,6 +114,8 @@ class KernelInfo:
         Whether its code is in memory already.
     ir : str
         The kernel in point form.
+    transfers : tuple of Transfer
+        What is copied to the device, or from it to the host, before it can run.
     """
 
     name: str
@@ -109,6 +132,7 @@ class KernelInfo:
     cached: bool = False
     ir: str = ""
     work: Work | None = field(default=None, repr=False)
+    transfers: tuple[Transfer, ...] = ()
 
     def source(self, form: str = "") -> str:
         """The generated code as text.
@@ -203,6 +227,7 @@ class KernelInfo:
         )
         lines.append(f"  writes  {', '.join(map(str, self.outputs))}  ({_bytes(self.bytes_written)})")
         lines.append(f"  began   {self.reason}")
+        lines += [f"  copies  {transfer}" for transfer in self.transfers]
         if self.extents or self.ir:
             code = "in memory" if self.cached else "to be compiled, or read from disk"
             size = f"{' x '.join(map(str, self.bucket))} ± 20 %" if self.bucket else "one point"
@@ -239,13 +264,17 @@ class Explanation:
             target = evaluate.backend(backend)
             cut, kernels = compile_tape(tape, target, once=True)
             shown = Names(tape, cut.graph, names or {})
-            for step, kernel in zip(cut.steps, kernels, strict=True):
+            moves = transfers(tape, cut, kernels, target)
+            for n, (step, kernel) in enumerate(zip(cut.steps, kernels, strict=True)):
+                first = len(self.kernels)
                 if kernel is None:
                     self.kernels.append(_describe_host(cut, step, target, shown))
                 elif isinstance(kernel, Handwritten):
                     self.kernels += _describe_call(cut, step, kernel)
                 else:
                     self.kernels.append(_describe(cut, step, kernel, shown.of(kernel)))
+                copies = tuple(_describe_transfer(t, cut, shown) for t in moves if t.step == n)
+                self.kernels[first] = replace(self.kernels[first], transfers=copies)
         self.bytes_moved = sum(k.bytes_read + k.bytes_written for k in self.kernels)
 
     def __str__(self) -> str:
@@ -402,6 +431,13 @@ def _primitives(kernel: StructuredKernel) -> tuple[str, ...]:
     return tuple(found) or ("copy",)
 
 
+def _describe_transfer(move: Move, cut: Schedule, names: Names) -> Transfer:
+    value = cut.graph.values[move.value]
+    default = "an argument" if value.primitive is LEAF else f"the result of {value.primitive.name}"
+    array = Array(names.get(move.value, default), value.shape, value.dtype.name, move.nbytes)
+    return Transfer(array, "host" if move.device == HOST else f"npu:{move.device}")
+
+
 def _describe_host(cut: Schedule, step: Step, backend: Backend, names: Names) -> KernelInfo:
     graph: Graph = cut.graph
     (v,) = step.members
@@ -420,7 +456,7 @@ def _describe_host(cut: Schedule, step: Step, backend: Backend, names: Names) ->
     called = names.get(v, "c" if value.primitive is MATMUL else "y0")
     output = Array(called, value.shape, value.dtype.name, value.size * value.dtype.itemsize)
     arrays = (*(a.name for a in inputs), output.name)
-    product = _product(graph, value, backend, arrays) if value.primitive is MATMUL else None
+    product = _product(cut, step, value, backend, arrays) if value.primitive is MATMUL else None
     return KernelInfo(
         name,
         "kernel" if product is not None else "host",
@@ -437,13 +473,15 @@ def _describe_host(cut: Schedule, step: Step, backend: Backend, names: Names) ->
     )
 
 
-def _product(graph: Graph, value: Value, backend: Backend, names: tuple[str, ...]) -> Generated | None:
+def _product(
+    cut: Schedule, step: Step, value: Value, backend: Backend, names: tuple[str, ...]
+) -> Generated | None:
     """The cube kernel of a product of matrices, where the backend has one."""
-    if backend.name == "cpu":
+    if backend.name == "cpu" or (backend.device != HOST and device_product(cut, step, backend) is None):
         return None
     operands = []
     for o in value.operands:
-        operand = graph.values[o]
+        operand = cut.graph.values[o]
         strides = operand.attrs[0] if operand.primitive is VIEW else contiguous_strides(operand.shape)
         operands.append((operand.shape, strides))
     a, b, c = names

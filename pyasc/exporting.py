@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +14,7 @@ import numpy as np
 
 from .backend import _runtime
 from .backend.ir import Binding, Kernel, binding_with_axis
+from .backend.progress import Progress
 from .explain import Names, named
 from .jit import Jitted
 from .lazy import evaluate
@@ -92,7 +91,7 @@ def export(
     target = _checked_folder(folder)
     from .backend.ascend.export import write_project
 
-    with _bar("export", sys.stderr.isatty() if progress is None else progress) as step:
+    with Progress("export", shown=progress) as step:
         step("tracing")
         jitted = function if isinstance(function, Jitted) else Jitted(function)
         project = _Export(jitted, examples, name, chip, step).project()
@@ -347,23 +346,3 @@ def _free(name: str, taken: set[str]) -> str:
         found, number = f"{name}_{number}", number + 1
     taken.add(found)
     return found
-
-
-@contextlib.contextmanager
-def _bar(title: str, shown: bool) -> Iterator[Callable[[str], None]]:
-    """A line that says what is being done, and is gone afterwards."""
-    count = 0
-
-    def step(what: str) -> None:
-        nonlocal count
-        count += 1
-        if shown:
-            sys.stderr.write(f"\r\x1b[K{title}: {'▪' * min(count, 40)} {what}")
-            sys.stderr.flush()
-
-    try:
-        yield step
-    finally:
-        if shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

@@ -171,7 +171,16 @@ class Jitted:
         if evaluate.tracing():
             return self._function(*args, **kwargs)  # inlined into the trace around it
         found = _Found()
-        tensors, numbers = found.tensors, found.numbers
+        trace = self._traced(args, kwargs, found)
+        return self._replay(trace, found.tensors, found.numbers)
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """What a call with these arguments runs, compiled and kept. Nothing is evaluated but them."""
+        return self._traced(args, kwargs, _Found()).plan
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: _Found) -> _Trace:
+        """The trace of a call, made where there is none; `found` is filled with what the arguments hold."""
+        numbers = found.numbers
         structure = self._structure(args, kwargs, found)
         trace = self._traces.get((structure, *self._values(structure, numbers)))
         if trace is None or trace.once:
@@ -185,7 +194,7 @@ class Jitted:
                         self._observed.pop(oldest, None)
         else:
             self._hits += 1
-        return self._replay(trace, tensors, numbers)
+        return trace
 
     def _values(self, structure: Any, numbers: list[Any]) -> list[Any]:
         """What a trace depends on besides the structure."""
@@ -229,8 +238,8 @@ class Jitted:
         parts = [_describe(a, found) for a in args]
         for name, value in kwargs.items():
             parts.append((name, _describe(value, found)))
-        parts.append(evaluate.selected())
         tensors = found.tensors
+        parts.append(evaluate.target(tensors))
         arguments = len(tensors)
         variables = self._variables
         if variables is None or any(v.function is not None and v.get() is not v.function for v in variables):

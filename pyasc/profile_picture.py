@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 _COLOURS = {
     "marker": "#7f7f7f", "record": "#56b4e9", "schedule": "#0072b2", "compile": "#d55e00", "load": "#f0a060",
     "kernel": "#e69f00", "host": "#cc79a7", "copy": "#009e73", "allocate": "#b0b7bf",
+    "upload": "#44aa99", "download": "#117733",
 }  # fmt: skip
-_DARK = ("#0072b2", "#d55e00", "#009e73", "#7f7f7f")
+_DARK = ("#0072b2", "#d55e00", "#009e73", "#7f7f7f", "#117733")
 
 
 def draw(shown: Sequence[Event]) -> str:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from .backend.ascend.generated import Bound, Generated
     from .backend.sim.cost import Cost
 
-KINDS = ("marker", "record", "schedule", "compile", "load", "kernel", "host", "copy", "allocate")
+KINDS = (
+    *("marker", "record", "schedule", "compile", "load", "kernel", "host", "copy", "allocate"),
+    *("upload", "download"),
+)
 
 
 # Characters that no XML file has; names of markers and threads may.
@@ -46,18 +49,21 @@ class Event:
     ----------
     kind : str
         ``"record"`` (tracing a function, putting a trace in order), ``"schedule"``, ``"compile"``, ``"load"``
-        (a kernel from disk), ``"kernel"``, ``"host"`` (a call of a library), ``"copy"``, ``"allocate"``, or
-        ``"marker"``.
+        (a kernel from disk), ``"kernel"``, ``"host"`` (a call of a library), ``"copy"``, ``"allocate"``,
+        ``"upload"`` and ``"download"`` (to and from a device), or ``"marker"``.
     name : str
     start, end : float
-        Microseconds since the profiler began.
+        Microseconds since the profiler began. What a device does has the times of the device.
     thread : str
+        Or the lane of a device, such as ``"npu:0 compute"``.
     line : tuple of (str, int, str), or None
         File, number and text: where a kernel's operation was recorded; else where the time was spent.
     nbytes : int
         Read and written, copied, or allocated.
     backend : str
         Of a kernel or a call.
+    device : str
+        That did it, such as ``"npu:0"``; "" for the host.
     simulated_us : float, optional
         What the kernel takes on the simulated chip, in microseconds, where the profiler was asked for it.
     utilisation : mapping of str to float, optional
@@ -72,6 +78,7 @@ class Event:
     line: Line | None = None
     nbytes: int = 0
     backend: str = ""
+    device: str = ""
     simulated_us: float | None = None
     utilisation: Mapping[str, float] | None = None
 
@@ -316,13 +323,24 @@ class Profiler:
         """The steps of a plan; see `lazy.events.Recorder`."""
         work = iter(zip(notes, lines(), strict=True))
         thread = _thread()
+        device = next((note.backend for note in notes if note.backend.startswith("npu:")), "npu")
+        reached = float("-inf")  # the end of what is in the compute lane
         for step, nbytes, start, end in log:
             times = self._times(start, end)
             if step in ("launch", "call"):
                 note, line = next(work)
+                self._append(Event(note.kind, note.name, *times, thread, line, note.nbytes, note.backend))
+            elif step == "device_launch":
+                note, line = next(work)
+                # A lane does one thing at a time: what begins earlier is in the other one.
+                lane = "compute" if times[0] >= reached else "second"
+                reached = max(reached, times[1])
+                where = f"{device} {lane}"
                 self._append(
-                    Event(note.kind, note.name, *times, thread, line, note.nbytes, backend=note.backend)
+                    Event(note.kind, note.name, *times, where, line, note.nbytes, note.backend, device)
                 )
+            elif step in ("upload", "download"):
+                self._append(Event(step, step, *times, f"{device} {step}", None, nbytes, "", device))
             else:
                 self._append(Event(step, step, *times, thread, None, nbytes))
         if self._outer is not None:
@@ -407,11 +425,23 @@ class Profiler:
 
     def trace(self) -> dict[str, Any]:
         """The events in the format of Chrome's and Perfetto's trace viewers."""
-        threads = list(dict.fromkeys(event.thread for event in self.events))
+        threads = list(dict.fromkeys((event.device, event.thread) for event in self.events))
+        owners = ["", *sorted({device for device, _ in threads if device})]  # the host, then devices
         shown: list[dict[str, Any]] = [
-            {"name": "thread_name", "ph": "M", "pid": 0, "tid": n, "args": {"name": thread}}
-            for n, thread in enumerate(threads)
+            {
+                "name": "thread_name",
+                "ph": "M",
+                "pid": owners.index(device),
+                "tid": n,
+                "args": {"name": thread},
+            }
+            for n, (device, thread) in enumerate(threads)
         ]
+        if len(owners) > 1:
+            shown += [
+                {"name": "process_name", "ph": "M", "pid": n, "tid": 0, "args": {"name": owner or "host"}}
+                for n, owner in enumerate(owners)
+            ]
         for event in self.events:
             arguments: dict[str, Any] = {}
             if event.line is not None:
@@ -430,8 +460,8 @@ class Profiler:
                     "ph": "X",
                     "ts": event.start,
                     "dur": event.duration,
-                    "pid": 0,
-                    "tid": threads.index(event.thread),
+                    "pid": owners.index(event.device),
+                    "tid": threads.index((event.device, event.thread)),
                     "args": arguments,
                 }
             )

@@ -7,6 +7,7 @@ from types import ModuleType, TracebackType
 
 from .config import config
 from .lazy import evaluate
+from .lazy.backends import device_number, npu_number
 
 
 class Selection:
@@ -14,7 +15,7 @@ class Selection:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.previous = config.backend
+        self.previous = config.given("backend")
         config.backend = name
 
     def __enter__(self) -> str:
@@ -38,8 +39,9 @@ def backend(name: str) -> Selection:
     Parameters
     ----------
     name : str
-        ``"cpu"``, native code for this processor; ``"sim"``, Ascend C on a simulated Ascend 910B1, each
-        access checked; or ``"sim:910B3"`` and the like for another chip.
+        ``"cpu"``, native code for this processor; ``"npu"`` or ``"npu:1"``, Ascend C on the first or another
+        NPU; ``"sim"``, Ascend C on a simulated Ascend 910B1, each access checked; or ``"sim:910B3"`` and the
+        like for another chip.
 
     Returns
     -------
@@ -49,7 +51,7 @@ def backend(name: str) -> Selection:
     Raises
     ------
     ValueError
-        For a backend that there is not; the message lists those there are.
+        For a backend that there is not; the message lists those there are, or says what an NPU lacks.
     TracingError
         Inside a function that is being traced.
 
@@ -57,8 +59,11 @@ def backend(name: str) -> Selection:
     -----
     An operation runs on the backend that is in force where it is recorded: what is pending when the backend
     changes is evaluated first. Tensors may be used on any backend. ``pyasc.config.backend`` says which one
-    is in force, and may be set; ``PYASC_BACKEND`` gives its value at the start.
+    is in force, and may be set; ``PYASC_BACKEND`` gives its value at the start. Without either, it is the
+    first NPU where there is one, else the CPU, decided when it is first needed.
     """
+    if isinstance(name, str) and npu_number(name) >= 0:
+        device_number(name, "backend")
     return Selection(name)
 
 

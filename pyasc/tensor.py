@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .backend import _runtime
 from .dispatch import array_function, array_ufunc
-from .lazy import events
+from .lazy import events, placement
 from .ops import _graph, registry
 from .ops._graph import TensorBase
 from .ops.arguments import broadcast_shapes
@@ -23,6 +23,9 @@ from .ops.registry import Operation
 from .ops.storage import assign
 
 Array = NDArray[Any]
+# DLPack's numbers: the CPU, and devices that a library registers with PyTorch, as torch_npu does with NPUs.
+_HOST = (1, 0)
+_NPU = 12
 
 
 class Tensor(TensorBase):
@@ -63,8 +66,13 @@ class Tensor(TensorBase):
 
     @property
     def device(self) -> str:
-        """Where the values are: ``"cpu"``."""
-        return "cpu"
+        """Where the values are, or will be computed: ``"cpu"``, ``"npu:0"`` …
+
+        Values that an NPU and the host both have are said to be on the NPU.
+        """
+        from .device import device_of
+
+        return device_of(self)
 
     @property
     def T(self) -> Any:
@@ -92,10 +100,26 @@ class Tensor(TensorBase):
         return iter(registry.find("ravel").function(self))
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
-        """The tensor on a device; there is only ``"cpu"``."""
-        if device != "cpu":
-            raise ArgumentError(f"[to_device] expected 'cpu', given {device!r}")
-        return self
+        """The values on a device; the tensor itself where they are there. A sync point.
+
+        What is computed from a tensor that was put on an NPU is computed there, whichever backend is in
+        force. On ``"cpu"`` it is in the host's memory, and the backend in force computes with it. The copy
+        begins, and nothing waits for it.
+
+        Parameters
+        ----------
+        device : str
+            ``"cpu"``, ``"npu"`` (the first) or ``"npu:1"``; see `pyasc.devices`.
+        stream : None
+
+        Raises
+        ------
+        ArgumentError
+            For a device that is not there, and for a stream.
+        """
+        from .device import to_device
+
+        return to_device(self, device, stream)  # type: ignore[no-any-return]
 
     # --- values: sync points ---
     def numpy(self) -> Array:
@@ -175,8 +199,13 @@ class Tensor(TensorBase):
     ) -> Any:
         """Export to another library. A sync point.
 
-        Consumers that know of read-only memory (DLPack 1.0) see the tensor's own; others get a copy.
+        Consumers that know of read-only memory (DLPack 1.0) see the tensor's own; others get a copy. What was
+        put on an NPU is shared there, and must not be written to.
         """
+        if self.__dlpack_device__()[0] != _HOST[0] and dl_device in (None, self.__dlpack_device__()):
+            from .interop.dlpack import capsule
+
+            return capsule(self.copy() if copy else self)
         values = self.numpy()
         if values.dtype.kind == "V":
             raise BufferError(
@@ -191,7 +220,12 @@ class Tensor(TensorBase):
         return values.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        if not placement.in_use():
+            return _HOST
+        from .lazy.evaluate import buffer_of
+
+        buffer = buffer_of(self)
+        return (_NPU, buffer.device) if buffer.committed else _HOST
 
     def __bool__(self) -> bool:
         return bool(self._single("bool"))
@@ -378,6 +412,22 @@ def _complete() -> None:
         setattr(Tensor, name, function)
 
 
+def _placed(x: Any, device: Any, operation: str) -> Any:
+    from .device import to_device
+
+    return to_device(x, device, operation=operation)
+
+
+def _adopted(x: Any, share: bool) -> Any:
+    from .interop import on_npu
+
+    if not on_npu(x):
+        return None
+    from .interop.npu import copied, shared
+
+    return shared(x, "from_dlpack") if share else copied(x, "asarray")
+
+
 def _tracing() -> bool:
     from .lazy.evaluate import tracing
 
@@ -386,4 +436,4 @@ def _tracing() -> bool:
 
 _complete()
 _graph.set_tensor_type(Tensor)
-set_crossings(_uploaded, lambda x: x.numpy(), _tracing)
+set_crossings(_uploaded, lambda x: x.numpy(), _tracing, _placed, _adopted)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import os
 import re
 import struct
 from collections import OrderedDict
@@ -14,21 +16,31 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..base import Backend, Call, Executable, Part
+from ..base import Backend, Call, DeviceLaunch, Executable, Part, Store
 from ..ir import Binding, Kernel
 from ..structured import StructuredBinding, StructuredKernel
 from . import chip as chip_data
-from . import own_source
+from . import own_source, tuning_table
 from .chip import Chip
 from .cube_problem import CubeOptions
-from .generated import Generated, Refused, free_names
-from .product import Products
+from .generated import Bound, Generated, Refused, free_names
+from .measuring import (
+    kernel_key,
+    measure_kernel,
+    measure_product,
+    options_of,
+    product_key,
+    sizes_of,
+    variant_of,
+)
+from .product import Products, described
 from .scalar import kernel as scalar_kernel
 from .scalar.kernel import ScalarTiling
 from .structured import parts
 from .support import refusal
 from .tiling import Tiling
-from .vector_kernel import ALL, PLAIN, VectorTuning, generate, predicted, tune
+from .tuning_table import Table
+from .vector_kernel import ALL, MODEL, PLAIN, VectorTuning, generate, predicted, tune
 
 ARCHITECTURE = "dav-2201"
 MAX_GENERATED = 512
@@ -81,6 +93,28 @@ def _computes_numbers(kernel: Kernel) -> bool:
     return False
 
 
+class Written:
+    """A kernel in Ascend C, compiled by what inherits from here."""
+
+    def __init__(self, kernel: Any, generated: Generated) -> None:
+        self.kernel = kernel
+        self.generated = generated
+
+    def fits(self, binding: Any) -> bool:
+        """Whether the code holds for these arguments."""
+        return self.generated.fits(binding)
+
+    def bind(self, binding: Any) -> Call | DeviceLaunch:
+        """The launch for these sizes."""
+        raise NotImplementedError
+
+    def source(self, form: str) -> str:
+        """The generated code, ``"ascendc"``."""
+        if form != "ascendc":
+            raise ValueError(f"[source] Expected 'ascendc', given {form!r}.")
+        return self.generated.source
+
+
 class Ascend:
     """Writes Ascend C for a chip.
 
@@ -94,16 +128,21 @@ class Ascend:
     max_instructions = 96
     max_operands = 12
     stages_shifts = False
+    device = -1
+    device_cores = 0
     forms: tuple[str, ...] = ("ascendc",)
     options = ALL  # of vector kernels
     optimizes = True
     cube_options = CubeOptions()
+    measured_by = ""  # "device" or "simulator": how `time_us` knows
 
     def __init__(self, chip: Chip, fallback: Backend | None) -> None:
         self.name = f"ascend:{chip.name}"
         self.chip = chip
         self.fallback = fallback
-        self._products = Products(chip)
+        self.parallel_compiles = len(os.sched_getaffinity(0))
+        self.products = Products(chip)
+        self.store: Store | None = None
         self._generated: OrderedDict[Hashable, Generated | Refused] = OrderedDict()
 
     def of(self, kernel: StructuredKernel) -> Self:
@@ -185,10 +224,51 @@ class Ascend:
     # --- generating --------------------------------------------------------------------------------------
 
     def tune(self, kernel: Any, binding: Any, fast_math: bool = False) -> Hashable:
-        """How a kernel is cut into tiles, or its threads are handed out to cores, at representative sizes."""
+        """How a kernel is cut into tiles, or its threads are handed out to cores, at representative sizes.
+
+        It is measured, if that is how kernels are tuned and it was not yet.
+        """
+        table = self.table()
+        if table is not None and self._measures() and isinstance(kernel, Kernel):
+            known = table.measured(kernel_key(kernel, self.options), binding.extents, self.measured_by)
+            if known is None:
+                with contextlib.suppress(MemoryError):
+                    measure_kernel(self, table, kernel, binding)
+        return self.choose(kernel, binding)
+
+    def choose(self, kernel: Any, binding: Any) -> Hashable:
+        """As `tune`, measuring nothing."""
         if isinstance(kernel, StructuredKernel):
             return scalar_kernel.tune(kernel, binding)
-        return tune(kernel, binding, self.chip, self.options)
+        table, variant = self.table(), MODEL
+        if table:
+            found = table.find(kernel_key(kernel, self.options), binding.extents)
+            variant = variant_of(found.choice) if found is not None else MODEL
+        try:
+            return tune(kernel, binding, self.chip, self.options, variant)
+        except Refused:
+            if variant == MODEL:
+                raise
+        return tune(kernel, binding, self.chip, self.options)  # measured at other sizes
+
+    def table(self) -> Table | None:
+        """What was measured for the chip; None where that is not to be used."""
+        if self.store is None or self.store.tuning == "off":
+            return None
+        return tuning_table.table(self.chip.name, self.store)
+
+    def _measures(self) -> bool:
+        return self.store is not None and self.store.tuning == "measure" and bool(self.measured_by)
+
+    def time_us(self, generated: Generated, bound: Bound, nbytes: tuple[int, ...]) -> float:
+        """How long a launch takes whose operands have so many bytes, by `measured_by`.
+
+        Raises
+        ------
+        LaunchError
+            Where it cannot be compiled or run.
+        """
+        raise NotImplementedError
 
     def generate(self, kernel: Any, binding: Any) -> Generated:
         """The kernel in Ascend C, tuned for these sizes; one in structured form as scalar code.
@@ -198,7 +278,7 @@ class Ascend:
         Refused
             Where it cannot be written.
         """
-        tuning = self.tune(kernel, binding)
+        tuning = self.choose(kernel, binding)
         if isinstance(kernel, StructuredKernel):
             return self.written(kernel, tuning)
         plain = tuple(f"{'y' if o.output else 'x'}{n}" for n, o in enumerate(kernel.operands))
@@ -219,7 +299,7 @@ class Ascend:
         Refused
             Where it cannot be written.
         """
-        tuning = self.tune(kernel, binding)
+        tuning = self.choose(kernel, binding)
         if isinstance(tuning, scalar_kernel.ScalarTuning):
             found = self.written(kernel, tuning).tiling
             assert isinstance(found, ScalarTiling)
@@ -268,27 +348,74 @@ class Ascend:
         """The cube kernel of a product of matrices given by shape and strides in elements; None where the
         host multiplies. The result may have a dtype of its own, and rows that lie a pitch apart. A tile of
         the program's is kept to where nothing is optimised."""
+        found = described(operands, shape, dtype, out, pitch)
+        if found is None:
+            return None
         options = self.cube_options if self.optimizes else CubeOptions.none(tile)
-        return self._products.find(operands, shape, dtype, names, options, out, pitch)
+        table = self.table()
+        if options == CubeOptions() and table is not None:
+            key, sizes = product_key(found), sizes_of(found.sizes)
+            if self._measures() and table.measured(key, sizes, self.measured_by) is None:
+                with contextlib.suppress(MemoryError):
+                    measure_product(self, table, found)
+            entry = table.find(key, sizes)
+            options = options_of(entry.choice) if entry is not None else options
+        return self.products.find(found, options, names)
 
-    def product_call(self, generated: Generated, offsets: tuple[int, ...]) -> Call:
+    def product_call(self, generated: Generated, offsets: tuple[int, ...]) -> Call | DeviceLaunch:
         """What runs a product whose operands begin so many elements into their buffers."""
         raise NotImplementedError
+
+    def device_product(
+        self,
+        operands: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        out: np.dtype[Any],
+    ) -> DeviceLaunch | None:
+        """None: there is no memory but the host's."""
+        return None
 
     def host_kernel(self, name: str) -> Callable[..., None] | None:
         """A faster way than its meaning to run a HOST primitive."""
         return None if self.fallback is None else self.fallback.host_kernel(name)
 
-    # --- running: the business of what inherits from here -------------------------------------------------
+    # --- running: `executable` and `product_call` are the business of what inherits from here --------------
 
     def fingerprint(self) -> str:
         """The chip. What is kept is checked against what would be generated anew."""
         return f"{self.name}|{self.chip.architecture}"
 
-    def compile(self, kernel: Any, tuning: Hashable) -> tuple[Executable, bytes]:
-        """There is nothing to run the code on."""
+    def executable(self, kernel: Any, generated: Generated) -> Written:
+        """A kernel that was written, compiled.
+
+        Raises
+        ------
+        LaunchError
+            Where there is no compiler, or it does not take the source.
+        """
         raise NotImplementedError
 
+    def compile(self, kernel: Any, tuning: Hashable) -> tuple[Executable, bytes]:
+        """Generate and compile a kernel; also the source by which `load` knows it again.
+
+        Raises
+        ------
+        LaunchError
+            Where there is no compiler, or it does not take the source.
+        """
+        generated = self.written(kernel, tuning)
+        return self.executable(kernel, generated), generated.source.encode()
+
     def load(self, kernel: Any, tuning: Hashable, code: bytes) -> Executable:
-        """There is nothing to run the code on."""
-        raise NotImplementedError
+        """Restore what `compile` made.
+
+        Raises
+        ------
+        ValueError
+            If the kernel would be written differently today.
+        """
+        generated = self.written(kernel, tuning)
+        if generated.source.encode() != code:
+            raise ValueError("another source")
+        return self.executable(kernel, generated)

@@ -17,14 +17,11 @@ from numpy.typing import NDArray
 
 from ..ir import Binding
 from . import project as files
+from .arguments import FORMATS
 from .chip import Chip
 from .generated import Bound, Field, Generated
 from .rounding import round_up
 
-_FORMATS = {
-    "int8_t": "b", "uint8_t": "B", "int16_t": "h", "uint16_t": "H", "int32_t": "i", "uint32_t": "I",
-    "int64_t": "q", "uint64_t": "Q", "float": "f", "half": "e", "bfloat16_t": "H",
-}  # fmt: skip
 WIDTH = 110
 # Of the largest golden value: a kernel sums and rounds in another order than NumPy does.
 _TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -219,7 +216,7 @@ def _unpacked(fields: Sequence[Field], data: bytes) -> dict[str, int | float]:
     values: dict[str, int | float] = {}
     at = 0
     for field in fields:
-        form = _FORMATS[field.ctype]
+        form = FORMATS[field.ctype]
         size = struct.calcsize(form)
         at = round_up(at, size)
         (values[field.name],) = struct.unpack_from(f"<{form}", data, at)
@@ -311,7 +308,7 @@ def _launch_lines(
             passed.append(project.arrays[launch.arrays[parameter.operand]].name)
             continue
         scratch = f"{parameter.name}{number}"
-        nbytes = 64 * launch.bound.blocks if parameter.kind == "status" else max(launch.bound.workspace, 32)
+        nbytes = 64 * launch.bound.blocks if parameter.kind == "status" else launch.bound.scratch
         lines += [f"    Buffer {scratch}({nbytes});", f"    {scratch}.upload(Bytes({nbytes}));"]
         status = scratch if parameter.kind == "status" else status
         passed.append(scratch)

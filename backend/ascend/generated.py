@@ -6,13 +6,15 @@ The vector kernels' spine, the cube kernels, the simulator, `explain` and `expor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from ..base import Patch
 from ..ir import Binding
+from .arguments import patched
 from .chip import Chip
 
 Cores = Literal["vector", "cube", "mixed"]
@@ -70,8 +72,10 @@ class Bound:
     Attributes
     ----------
     blocks : int
-    tiling : callable
-        ``tiling(scalars)`` gives the bytes of the struct from the scalar arguments' bits.
+    template : bytes
+        Of the struct, with zeros where scalar arguments go.
+    patches : tuple of Patch
+        Where they go.
     workspace : int
         Bytes of GM.
     partition : mapping of str to int
@@ -81,10 +85,26 @@ class Bound:
     """
 
     blocks: int
-    tiling: Callable[[list[int]], bytes]
+    template: bytes
+    patches: tuple[Patch, ...] = ()
     workspace: int = 0
     partition: Mapping[str, int] = field(default_factory=dict)
     scalars: tuple[int, ...] = ()
+
+    def tiling(self, scalars: Sequence[int]) -> bytes:
+        """The bytes of the struct from the scalar arguments' bits.
+
+        Raises
+        ------
+        LaunchError
+            Where one does not fit.
+        """
+        return patched(self.template, self.patches, scalars)
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of what a parameter ``"workspace"`` points to: a block of memory at least."""
+        return max(self.workspace, 32)
 
 
 def _always(binding: Binding) -> bool:
@@ -114,6 +134,8 @@ class Generated:
         ``bind(binding)`` gives the launch for these sizes.
     fits : callable
         ``fits(binding)``: whether the code holds for these sizes and strides.
+    product : Product or None
+        The product of matrices that it is bound to (backend/ascend/product.py).
     """
 
     name: str
@@ -126,6 +148,7 @@ class Generated:
     bind: Callable[[Binding], Bound]
     fits: Callable[[Binding], bool] = _always
     host: tuple[tuple[str, str], ...] = ()
+    product: Any = None
 
 
 # Of C++, as far as Python takes them for names, and of Ascend C.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from math import isqrt
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..ir import Binding, Kernel, binding_with_axis
 from . import primitives
 from .alloc import Placement
+from .arguments import Passed, laid_out, number
 from .buffers import PARTS, Buffers
 from .chip import Chip
 from .generated import Bound, Generated
@@ -48,7 +46,7 @@ def written(
     fields = source.ordered_fields()
     host = [(name, compile(e, "<host>", "eval")) for name, e in source.host]
     rest = [(f, compile(f.host, "<host>", "eval")) for f in fields if f.scalar < 0]
-    passed = [(d, primitives.scalar_representation(d)) for d in kernel.scalars]
+    passed = [primitives.scalar_representation(d) for d in kernel.scalars]
 
     def environment(binding: Binding) -> dict[str, int]:
         names = {f"n{k}": e for k, e in enumerate(binding.extents)}
@@ -63,23 +61,14 @@ def written(
     def bind(binding: Binding) -> Bound:
         names = environment(binding_with_axis(given, binding))
         values = {f.name: eval(code, {**_HOST, "__builtins__": {}}, names) for f, code in rest}
-
-        def packed(scalars: list[int]) -> bytes:
-            out = b""
-            widest = 1
-            for f in fields:
-                if f.scalar < 0:
-                    data = struct.pack("<i" if f.ctype == "int32_t" else "<q", values[f.name])
-                else:
-                    dtype, representation = passed[f.scalar]
-                    number = np.array([scalars[f.scalar]], np.uint64).view(dtype)[0]
-                    data = np.array([representation.convert(number)], representation.numpy).tobytes()
-                widest = max(widest, len(data))
-                out += bytes(-len(out) % len(data)) + data
-            return out + bytes(-len(out) % widest)
-
+        template, patches = laid_out(
+            number(f.ctype, values[f.name])
+            if f.scalar < 0
+            else Passed(f.scalar, passed[f.scalar].size, passed[f.scalar].form)
+            for f in fields
+        )
         workspace = 2 * chip.vector_cores * PARTS // 2 if source.has_parts else 0
-        return Bound(names["blocks"], packed, workspace, {name: names[name] for name, _ in host})
+        return Bound(names["blocks"], template, patches, workspace, {name: names[name] for name, _ in host})
 
     def fits(binding: Binding) -> bool:
         bound = binding_with_axis(given, binding)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base import LaunchError, Part
 from ..structured import StructuredBinding, StructuredKernel
+from .arguments import laid_out, passed
 from .generated import Bound, Cores, Field, Generated, Parameter
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ FIELD_TYPES = {
     "uint64_t": np.uint64,
     "float": np.float32,
 }
+MAX_BLOCKS = 65535
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _FUNCTION = re.compile(r"__global__[\w\s(),]*?\bvoid\s+(\w+)\s*\(([^)]*)\)")
 _FIELD = re.compile(r"(\w+)\s+([\w\s,]+);")
@@ -164,20 +166,15 @@ def _generated(
         raise LaunchError(f"expected sizes= to give the fields of {name}'s struct, given no {missing[0]}")
     cores = chip.vector_cores if own.cores == "vector" else chip.cube_cores
     blocks = int(own.blocks(*shapes)) if callable(own.blocks) else own.blocks or cores
-    layout = np.dtype([(field, FIELD_TYPES[ctype]) for field, ctype in own.signature.fields], align=True)
-    dtypes = kernel.scalars
-
-    def packed(scalars: list[int]) -> bytes:
-        record = np.zeros((), layout)
-        for field, _ in own.signature.fields:
-            if field in slots:
-                slot = slots[field]
-                record[field] = np.array([scalars[slot]], np.uint64).view(dtypes[slot])[0]
-            else:
-                record[field] = values[field]
-        return record.tobytes()
-
-    bound = Bound(blocks, packed)
+    if not 0 < blocks <= MAX_BLOCKS:
+        raise LaunchError(f"expected 1 to {MAX_BLOCKS} blocks for {name}, given {blocks}")
+    template, patches = laid_out(
+        passed(slots[field], kernel.scalars[slots[field]], ctype)
+        if field in slots
+        else np.array(values[field], FIELD_TYPES[ctype]).tobytes()
+        for field, ctype in own.signature.fields
+    )
+    bound = Bound(blocks, template, patches)
     parameters = tuple(
         Parameter(
             kernel.arrays[a].name, "output" if kernel.arrays[a].writes else "input", k, kernel.arrays[a].dtype

@@ -16,7 +16,7 @@ uint64              i32            an index; with a number added to it, `integer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -25,7 +25,6 @@ import numpy as np
 
 from ...ops.dtypes import float16, float32, int32, int64, uint64
 from ...ops.primitives import PRIMITIVES
-from ..base import LaunchError
 from . import casts, comparison, division, floating, integers, modulo, transcendental, transcendental_power
 from .comparison import form_of
 from .formula import Vector, fitted, vector
@@ -56,30 +55,15 @@ class ScalarRepresentation:
     ----------
     field : str
         The C++ type of its field.
-    numpy : numpy.dtype
-        The same as the host packs it.
-    convert : callable
-        From a number of the logical dtype to one of that field.
+    size : int
+        Of the field, in bytes.
+    form : str
+        See `base.Patch`.
     """
 
     field: str
-    numpy: Dtype
-    convert: Callable[[Any], Any]
-
-
-def _float_of(dtype: Dtype) -> Callable[[Any], Any]:
-    return lambda number: np.asarray(number).astype(dtype).astype(np.float32)[()]
-
-
-def _wrapping(dtype: Dtype, lane: str) -> Callable[[Any], int]:
-    return lambda number: fitted(int(np.asarray(number).astype(dtype)), lane)
-
-
-def _narrow(number: Any) -> int:
-    value = int(number)
-    if not -(2**31) <= value < 2**31:
-        raise LaunchError(f"expected integers that fit the 32 bits of the chip's vector code, given {value}")
-    return value
+    size: int
+    form: str
 
 
 @cache
@@ -87,17 +71,19 @@ def scalar_representation(dtype: Dtype) -> ScalarRepresentation:
     """How a scalar of a dtype is passed, so that it is a `Scalar` of its representation."""
     match dtype.name:
         case "bool":
-            return ScalarRepresentation("half", np.dtype(np.float16), lambda number: np.float16(bool(number)))
+            return ScalarRepresentation("half", 2, "bool")
         case "float16":
-            return ScalarRepresentation("half", dtype, lambda number: np.asarray(number).astype(dtype)[()])
-        case "float32" | "bfloat16":
-            return ScalarRepresentation("float", np.dtype(np.float32), _float_of(dtype))
+            return ScalarRepresentation("half", 2, "bits")
+        case "float32":
+            return ScalarRepresentation("float", 4, "bits")
+        case "bfloat16":
+            return ScalarRepresentation("float", 4, "bfloat16")
         case "int64":
-            return ScalarRepresentation("int32_t", int32, _narrow)
+            return ScalarRepresentation("int32_t", 4, "narrow")
         case "uint64":
-            return ScalarRepresentation("uint64_t", dtype, lambda number: int(number) % 2**64)
-    lane = "i16" if dtype.itemsize < 4 else "i32"
-    return ScalarRepresentation(f"int{lane[1:]}_t", np.dtype(f"int{lane[1:]}"), _wrapping(dtype, lane))
+            return ScalarRepresentation("uint64_t", 8, "bits")
+    size = 2 if dtype.itemsize < 4 else 4
+    return ScalarRepresentation(f"int{8 * size}_t", size, dtype.name)
 
 
 def load_conversion(b: Builder, raw: Value, dtype: Dtype) -> Value:

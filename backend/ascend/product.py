@@ -68,6 +68,62 @@ def _matrix(layout: Layout, batch: tuple[int, ...]) -> _Matrix | None:
     return None if stride < 0 else _Matrix(transposed, pitch, stride)
 
 
+@dataclass(frozen=True)
+class Product:
+    """A product of matrices as it lies in memory."""
+
+    sizes: CubeSizes
+    dtype: str
+    out: str
+    transpose_a: bool
+    transpose_b: bool
+
+    @property
+    def nbytes(self) -> tuple[int, int, int]:
+        """Of the memory of the operands and the result."""
+        s, size = self.sizes, as_dtype(self.dtype).itemsize
+        a = (s.k if self.transpose_a else s.m) * s.a_pitch + (s.batch - 1) * (s.a_stride or 0)
+        b = (s.n if self.transpose_b else s.k) * s.b_pitch + (s.batch - 1) * (s.b_stride or 0)
+        return a * size, b * size, s.batch * s.m * s.c_pitch * as_dtype(self.out).itemsize
+
+
+def described(
+    operands: Sequence[Layout],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    out: np.dtype[Any] | None = None,
+    pitch: int = 0,
+) -> Product | None:
+    """A product that the cube can have without a copy; None for another.
+
+    Parameters
+    ----------
+    operands : two layouts
+        Of at least two axes each.
+    shape : tuple of int
+        Of the result, whose elements lie in order.
+    dtype : dtype
+        Of the operands.
+    out : dtype, optional
+        Of the result; omitted, the usual one.
+    pitch : int
+        Elements from row to row of the result; 0 where they touch.
+    """
+    batch = shape[:-2]
+    a, b = (_matrix(o, batch) for o in operands)
+    (m, n), k = shape[-2:], operands[0][0][-1]
+    count = int(np.prod(batch, dtype=np.int64))
+    if dtype.name not in RESULT or a is None or b is None or 0 in (m, n, k, count):
+        return None
+    result = RESULT[dtype.name] if out is None else out.name
+    sums = "int32" if dtype.name == "int8" else "float32"
+    if (sums, result) not in RESULTS or (sums == "int32") != (result == "int32"):
+        return None
+    pitch = pitch or n
+    sizes = CubeSizes(m, n, k, count, a.pitch, b.pitch, pitch, a.stride, b.stride, m * pitch)
+    return Product(sizes, dtype.name, result, a.transposed, b.transposed)
+
+
 class Products:
     """The cube kernels of a chip, each for the sizes of its bucket."""
 
@@ -76,66 +132,34 @@ class Products:
         self._kernels: dict[Any, list[CubeKernel]] = {}
 
     def find(
-        self,
-        operands: Sequence[Layout],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        names: tuple[str, str, str] = ("a", "b", "c"),
-        options: CubeOptions | None = None,
-        out: np.dtype[Any] | None = None,
-        pitch: int = 0,
+        self, product: Product, options: CubeOptions, names: tuple[str, str, str] = _PLAIN[:3]
     ) -> Generated | None:
-        """The kernel for a product, bound to its sizes; None where the cube cannot have it without a copy.
+        """The kernel for a product, bound to its sizes; None where its fields do not hold them.
 
         Parameters
         ----------
-        operands : two layouts
-            Of at least two axes each.
-        shape : tuple of int
-            Of the result, whose elements lie in order.
-        dtype : dtype
-            Of the operands.
+        product : Product
+        options : CubeOptions
         names : three strings
             Of the operands and the result.
-        options : CubeOptions, optional
-        out : dtype, optional
-            Of the result; omitted, the usual one.
-        pitch : int
-            Elements from row to row of the result; 0 where they touch.
         """
-        batch = shape[:-2]
-        a, b = (_matrix(o, batch) for o in operands)
-        (m, n), k = shape[-2:], operands[0][0][-1]
-        count = int(np.prod(batch, dtype=np.int64))
-        if dtype.name not in RESULT or a is None or b is None or 0 in (m, n, k, count):
-            return None
-        result = RESULT[dtype.name] if out is None else out.name
-        sums = "int32" if dtype.name == "int8" else "float32"
-        if (sums, result) not in RESULTS or (sums == "int32") != (result == "int32"):
-            return None
-        pitch = pitch or n
-        sizes = CubeSizes(m, n, k, count, a.pitch, b.pitch, pitch, a.stride, b.stride, m * pitch)
-        options = options or CubeOptions()
-        kernel = self._kernel(sizes, dtype.name, result, a.transposed, b.transposed, names, options)
-        return _generated(kernel, sizes) if kernel.fits(sizes) else None
+        kernel = self.kernel(product, options, names)
+        return generated(kernel, product) if kernel.fits(product.sizes) else None
 
-    def _kernel(
-        self,
-        sizes: CubeSizes,
-        dtype: str,
-        out: str,
-        transpose_a: bool,
-        transpose_b: bool,
-        names: tuple[str, str, str],
-        options: CubeOptions,
+    def kernel(
+        self, product: Product, options: CubeOptions, names: tuple[str, str, str] = _PLAIN[:3]
     ) -> CubeKernel:
-        known = self._kernels.setdefault((dtype, out, transpose_a, transpose_b, names, options), [])
+        """The kernel of a product's bucket."""
+        sizes, p = product.sizes, product
+        known = self._kernels.setdefault((p.dtype, p.out, p.transpose_a, p.transpose_b, names, options), [])
         wanted = (sizes.m, sizes.n, sizes.k, sizes.batch)
         for kernel in known:
             c = kernel.contraction
             if all(abs(w - r) <= BUCKET * r for w, r in zip(wanted, (c.m, c.n, c.k, c.batch), strict=True)):
                 return kernel
-        contraction = Contraction(*wanted, dtype, out, transpose_a, transpose_b, sizes.a_pitch, sizes.b_pitch)
+        contraction = Contraction(
+            *wanted, p.dtype, p.out, p.transpose_a, p.transpose_b, sizes.a_pitch, sizes.b_pitch
+        )
         made = generate(replace(contraction, names=_PLAIN), self._chip, options)
         if names != _PLAIN[:3]:
             words = set(re.findall(r"\w+", made.source)) - set(_PLAIN)
@@ -145,8 +169,10 @@ class Products:
         return made
 
 
-def _generated(kernel: CubeKernel, sizes: CubeSizes) -> Generated:
-    blocks, packed, workspace = kernel.bind(sizes)
+def generated(kernel: CubeKernel, product: Product) -> Generated:
+    """A kernel bound to the sizes of a product."""
+    blocks, packed, workspace = kernel.bind(product.sizes)
+    bound = Bound(blocks, packed, workspace=workspace)
     c = kernel.contraction
     dtypes = [as_dtype(c.dtype)] * 2 + [as_dtype(c.out)]
     names = c.names[:3]
@@ -161,5 +187,6 @@ def _generated(kernel: CubeKernel, sizes: CubeSizes) -> Generated:
         ),
         tuple(Field(name, ctype) for ctype, name, _ in FIELDS),
         kernel.tiling,
-        lambda binding: Bound(blocks, lambda scalars: packed, workspace),
+        lambda binding: bound,
+        product=product,
     )

@@ -7,6 +7,8 @@ choice; what it gives binds the sizes of a launch.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil, prod
 from typing import NamedTuple
@@ -118,6 +120,32 @@ class VectorTuning(NamedTuple):
     options: Options = ALL
 
 
+class Variant(NamedTuple):
+    """A way to tune a kernel other than the one that the model predicts to be the fastest.
+
+    Attributes
+    ----------
+    strategy : int
+        Of the ways to copy and to go over reduced axes that fit, the first of which is the model's: which.
+    room : float
+        The part of UB that tiles are made for.
+    copies : int
+        Buffers of each operand; 0 for the model's.
+    grain : float
+        Times the model's.
+    bypass : bool
+        Whether what is read once goes past the L2.
+    """
+
+    strategy: int = 0
+    room: float = 1.0
+    copies: int = 0
+    grain: float = 1.0
+    bypass: bool = True
+
+
+MODEL = Variant()
+
 # A bucket's sizes may be larger than its representative's by this factor.
 BUCKET = 1.2
 # A core has work of its own where it has so many lanes; less than so many points are not worth meeting for.
@@ -148,8 +176,10 @@ def _stages(
     return stages, assign(stages, options.reuse)
 
 
-def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL) -> VectorTuning:
-    """The tiling for sizes that stand for their bucket.
+def tune(
+    kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL, variant: Variant = MODEL
+) -> VectorTuning:
+    """The tiling for sizes that stand for their bucket: the model's, or a variant of it.
 
     Raises
     ------
@@ -173,14 +203,18 @@ def tune(kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL) -
     if split:  # but cores share no reduction where their parts take too much of UB
         tries = [(False, True), *tries]
     error: BackendError | None = None
+    skipped = 0
     for ways in dict.fromkeys(choose_ways(prepared, bound, plane, thrift) for thrift in THRIFT):
         for whole, shared in tries:
             try:
-                return _tuned(prepared, bound, plane, ways, whole, fold, shared, chip, options)
+                found = _tuned(prepared, bound, plane, ways, whole, fold, shared, chip, options, variant)
             except BackendError as failed:
                 error = error or failed
-    assert error is not None
-    raise Refused(error.message)
+                continue
+            if skipped == variant.strategy:
+                return found
+            skipped += 1
+    raise Refused(error.message if error is not None else "there are no more ways to cut it")
 
 
 def _tuned(
@@ -193,11 +227,14 @@ def _tuned(
     split: bool,
     chip: Chip,
     options: Options,
+    variant: Variant,
 ) -> VectorTuning:
     whole = whole or not kernel.reduced
     stages, buffers = _stages(kernel, plane.lane, plane.row, ways, whole, fold, split, options)
     problem = _problem_of(stages, buffers, binding, options)
-    found = auto_tiling(problem, chip)
+    if variant.copies:
+        problem = replace(problem, buffering=(variant.copies,))
+    found = auto_tiling(problem, chip, int(variant.room * _room(buffers, chip)))
     capacity = found.capacity
     points, rows, lanes = capacity.points, capacity.rows, capacity.lanes
     least = lanes if problem.whole_lanes else problem.lane_granule
@@ -238,8 +275,10 @@ def _tuned(
         rows,
         lanes,
         found.buffers,
-        _bypass(kernel, binding, ways, chip.capacity.l2) if options.cache_hint and once else (),
-        _grain(problem, chip),
+        _bypass(kernel, binding, ways, chip.capacity.l2)
+        if options.cache_hint and once and variant.bypass
+        else (),
+        max(1, round(_grain(problem, chip) * variant.grain)),
         ways,
         options,
     )
@@ -372,6 +411,44 @@ def generate(kernel: Kernel, tuning: VectorTuning, chip: Chip) -> Generated:
         _room(buffers, chip),
     )
     return written(kernel, prepared, tuning, chip, stages, buffers, placement)
+
+
+def variants(
+    kernel: Kernel, binding: Binding, chip: Chip, options: Options = ALL
+) -> list[tuple[Variant, VectorTuning, float]]:
+    """The tunings that are worth measuring, each with its predicted time in µs, the model's choice first.
+
+    The rest in the order of their times.
+
+    Raises
+    ------
+    Refused
+        As `tune` does.
+    """
+    tunings = {tune(kernel, binding, chip, options): MODEL}
+    for variant in _around(options):
+        try:
+            tunings.setdefault(tune(kernel, binding, chip, options, variant), variant)
+        except Refused:
+            continue
+    found = []
+    for tuning, variant in tunings.items():
+        try:
+            made = generate(kernel, tuning, chip)
+            found.append((variant, tuning, predicted(kernel, binding, tuning, made, chip).time))
+        except (Refused, BackendError):
+            assert variant != MODEL
+    return [found[0], *sorted(found[1:], key=lambda f: f[2])]
+
+
+def _around(options: Options) -> Iterator[Variant]:
+    """One or two choices other than the model's."""
+    yield from (MODEL._replace(strategy=n) for n in (1, 2, 3))
+    for room in (1.0, 0.5, 0.25):
+        for copies in (0, 1) if options.double_buffer else (0,):
+            for grain in (1.0, 0.25, 4.0):
+                yield MODEL._replace(room=room, copies=copies, grain=grain)
+    yield MODEL._replace(bypass=False)
 
 
 def predicted(kernel: Kernel, binding: Binding, tuning: VectorTuning, made: Generated, chip: Chip) -> Tiling:

@@ -186,6 +186,9 @@ class CPU:
     max_instructions = 768
     max_operands = 24
     stages_shifts = True
+    device = -1
+    device_cores = 0
+    parallel_compiles = 1
     fallback: Backend | None = None
     forms: tuple[str, ...] = ("llvm", "asm")
 
@@ -200,6 +203,15 @@ class CPU:
     def host_kernel(self, name: str) -> Callable[..., None] | None:
         """A faster way than its meaning to run a HOST primitive."""
         return matmul if name == "matmul" else None
+
+    def device_product(
+        self,
+        operands: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        out: np.dtype[Any],
+    ) -> None:
+        """None: there is no memory but the host's."""
 
     def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
         """Whether there is code for a primitive computed in a dtype."""

@@ -22,11 +22,15 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
 #include "buffer.hpp"
 #include "copy.hpp"
+#include "device_code.hpp"
 
 namespace pyasc {
 
@@ -86,9 +90,57 @@ struct Call {
     std::vector<uint32_t> scalars;
 };
 
+struct DeviceAllocate {
+    uint32_t slot;
+    size_t nbytes;
+    npu::Lane lane;  // of the first launch that uses it
+};
+
+struct Upload {
+    uint32_t slot;
+};
+
+struct Download {
+    uint32_t slot;
+};
+
+struct Written {
+    uint32_t slot;
+    bool on_host;
+};
+
+struct DeviceLaunch {
+    struct Operand {
+        uint32_t slot;
+        bool written;
+    };
+    struct Pointer {
+        uint32_t at;  // bytes into the block of arguments
+        uint32_t slot;
+        int64_t offset;
+    };
+    // In a launch's status, of each of its blocks; the first two report a fault.
+    static constexpr size_t status_words = 8;
+    pybind11::object held;
+    DeviceCode* code;
+    npu::Lane lane;
+    uint32_t blocks;
+    std::string arguments;
+    std::vector<Operand> operands;  // each once
+    std::vector<Pointer> pointers;
+    std::vector<Patch> patches;
+    std::optional<std::pair<uint32_t, size_t>> workspace;
+    int64_t status;        // bytes into the block; -1: none
+    size_t status_offset;  // of this launch's in the run's memory for faults
+    int64_t label;
+};
+
 }  // namespace step
 
-using Step = std::variant<step::Allocate, step::Free, step::Launch, step::StridedCopy, step::Call>;
+// A launch on a device is on the heap: it is larger than the rest.
+using Step = std::variant<step::Allocate, step::Free, step::Launch, step::StridedCopy, step::Call,
+                          step::DeviceAllocate, step::Upload, step::Download, step::Written,
+                          std::unique_ptr<step::DeviceLaunch>>;
 
 class Program {
   public:
@@ -105,11 +157,25 @@ class Program {
               const std::vector<int64_t>& extents, int64_t itemsize);
     void call(pybind11::object function, const std::vector<uint32_t>& slots, std::vector<uint32_t> scalars,
               int64_t label);
+    void device_allocate(uint32_t slot, size_t nbytes, int device);
+    void upload(uint32_t slot, int device);
+    void download(uint32_t slot);
+    void written(uint32_t slot, int device);
+    void device_launch(pybind11::object code, int device, int lane, uint32_t blocks,
+                       pybind11::bytes arguments,
+                       const std::vector<std::tuple<uint32_t, uint32_t, int64_t>>& pointers,
+                       const std::vector<std::tuple<uint32_t, uint32_t, uint32_t, std::string>>& patches,
+                       const std::vector<uint32_t>& outputs,
+                       std::optional<std::pair<uint32_t, size_t>> workspace, int64_t status, int64_t label);
 
     // receivers, if not None, are as many objects as outputs: each one's settle(buffer) is called.
-    // log, if not None, is a list to which the times of the steps are appended.
+    // log, if not None, is a list to which the times of the steps are appended. marks, if any, are names of
+    // the ranges around the launches and calls, in order.
     pybind11::object run(pybind11::handle leaves, pybind11::bytes scalars, pybind11::handle receivers,
-                         pybind11::handle log);
+                         pybind11::handle log, const std::vector<std::string>& marks);
+
+    bool device_steps() const { return device_ >= 0; }
+    uint64_t last_run() const { return last_run_; }
 
   private:
     class Run;
@@ -118,6 +184,8 @@ class Program {
     uint32_t root(uint32_t slot, const char* operation) const;
     void add(Step step);
     void need_scalars(const std::vector<uint32_t>& indices);
+    void begin(uint32_t slot, const char* operation, Step step);
+    void use_device(int device, const char* operation);
 
     static constexpr uint32_t nothing = UINT32_MAX;
 
@@ -131,13 +199,19 @@ class Program {
     size_t scalars_ = 0;  // that a run must bring
     size_t donation_;     // the first step after which an input may have been written
     bool started_ = false;
+    int device_ = -1;                         // that its steps use
+    size_t status_bytes_ = 0;                 // of all launches that report faults there
+    std::vector<size_t> awaiting_first_use_;  // for each root, its DeviceAllocate, or none
+    uint64_t last_run_ = 0;
 };
 
 // Returns the one before; None for none.
 pybind11::object set_fault_handler(pybind11::object handler);
-void set_memory_error(pybind11::object type);
 
-// The Python exception of an OutOfMemory.
-[[noreturn]] void raise_memory_error(const OutOfMemory& error);
+// The code of the fault that a scalar argument is which does not fit its place in a block of arguments.
+constexpr int64_t wide_scalar = -1;
+
+// Wait after each launch on a device, letting signals through.
+void set_blocking(bool blocking);
 
 }  // namespace pyasc

@@ -3,8 +3,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "buffer.hpp"
+#include "device_module.hpp"
 #include "executor.hpp"
+#include "failure.hpp"
 #include "object.hpp"
 #include "threads.hpp"
 
@@ -15,22 +16,12 @@ namespace pyasc {
 
 namespace {
 
-Buffer* expect_buffer(py::handle object) {
-    if (!is_buffer(object.ptr())) throw py::type_error("expected a Buffer");
-    return reinterpret_cast<Buffer*>(object.ptr());
-}
-
 py::object allocate(size_t nbytes) {
-    py::object made = py::reinterpret_steal<py::object>(as_object(new_buffer()));
-    if (!made) throw py::error_already_set();
-    Buffer* buffer = expect_buffer(made);
-    try {
-        buffer->block = Pool::instance().allocate(nbytes);
-    } catch (const OutOfMemory& error) {
-        raise_memory_error(error);
-    }
-    buffer->address = static_cast<char*>(buffer->block.address);
-    buffer->nbytes = static_cast<Py_ssize_t>(nbytes);
+    py::object made = made_buffer();
+    Memory& memory = expect_buffer(made)->memory;
+    memory.block = on_device(-1, [&] { return Pool::instance().allocate(nbytes); });
+    memory.address = static_cast<char*>(memory.block.address);
+    memory.nbytes = static_cast<Py_ssize_t>(nbytes);
     return made;
 }
 
@@ -39,11 +30,10 @@ py::object wrap(const py::array& array) {
         py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
     if ((array.flags() & needed) != needed)
         throw py::value_error("[wrap] expected an aligned, C-contiguous array; copy it first");
-    py::object made = py::reinterpret_steal<py::object>(as_object(new_buffer()));
-    if (!made) throw py::error_already_set();
+    py::object made = made_buffer();
     Buffer* buffer = expect_buffer(made);
-    buffer->address = static_cast<char*>(const_cast<void*>(array.data()));
-    buffer->nbytes = array.nbytes();
+    buffer->memory.address = static_cast<char*>(const_cast<void*>(array.data()));
+    buffer->memory.nbytes = array.nbytes();
     buffer->owner = Py_NewRef(array.ptr());
     return made;
 }
@@ -58,16 +48,16 @@ py::array array(py::handle object, const std::vector<py::ssize_t>& shape, const 
         if (shape[k] < 0 || __builtin_mul_overflow(nbytes, shape[k], &nbytes))
             throw py::value_error("[array] expected a shape that the buffer holds");
     }
-    if (nbytes > buffer->nbytes)
+    if (nbytes > buffer->memory.nbytes)
         throw py::value_error("[array] expected a buffer of " + std::to_string(nbytes) + " bytes, given " +
-                              std::to_string(buffer->nbytes));
+                              std::to_string(buffer->memory.nbytes));
     // The view's base is what marks the buffer exported for as long as the view lives.
     py::object base = py::reinterpret_borrow<py::object>(object);
     if (!writable) {
         base = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(object.ptr()));
         if (!base) throw py::error_already_set();
     }
-    py::array result(dtype, shape, strides, buffer->address, base);
+    py::array result(dtype, shape, strides, host_address(buffer), base);
     if (!writable) py::detail::array_proxy(result.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
     return result;
 }
@@ -118,8 +108,10 @@ PYBIND11_MODULE(_runtime, m) {
     m.def("set_errors", &set_memory_error, "memory_error"_a);
     m.def("set_threads", &set_threads, "count"_a);
     m.attr("KERNEL_ABI") = kernel_abi;
+    m.attr("WIDE_SCALAR") = wide_scalar;
     m.def("threads", [] { return Threads::instance().count(); });
     m.def("set_fault_handler", &set_fault_handler, "handler"_a);
+    define_devices(m);
     py::class_<Code>(m, "Code").def_property_readonly("addresses", &Code::addresses);
     m.def(
         "load_object",
@@ -138,5 +130,14 @@ PYBIND11_MODULE(_runtime, m) {
         .def("copy", &Program::copy, "target"_a, "target_offset"_a, "target_strides"_a, "source"_a,
              "source_offset"_a, "source_strides"_a, "extents"_a, "itemsize"_a)
         .def("call", &Program::call, "function"_a, "slots"_a, "scalars"_a, "label"_a)
-        .def("run", &Program::run, "leaves"_a, "scalars"_a, "receivers"_a = py::none(), "log"_a = py::none());
+        .def("device_allocate", &Program::device_allocate, "slot"_a, "nbytes"_a, "device"_a)
+        .def("upload", &Program::upload, "slot"_a, "device"_a)
+        .def("download", &Program::download, "slot"_a)
+        .def("written", &Program::written, "slot"_a, "device"_a)
+        .def("device_launch", &Program::device_launch, "code"_a, "device"_a, "lane"_a, "blocks"_a,
+             "arguments"_a, "pointers"_a, "patches"_a, "outputs"_a, "workspace"_a, "status"_a, "label"_a)
+        .def_property_readonly("device_steps", &Program::device_steps)
+        .def_property_readonly("last_run", &Program::last_run)
+        .def("run", &Program::run, "leaves"_a, "scalars"_a, "receivers"_a = py::none(), "log"_a = py::none(),
+             "marks"_a = std::vector<std::string>());
 }

@@ -7,30 +7,17 @@
 #include <limits>
 #include <new>
 
+#include "size_classes.hpp"
+
 namespace pyasc {
 
 namespace {
 
-constexpr size_t alignment = 128;
+using Classes = SizeClasses<10>;
 constexpr size_t huge_page = size_t{2} << 20;
 constexpr size_t large_step = size_t{64} << 10;
 // What may wait beyond a quarter of the most that the program has used at once.
 constexpr size_t slack = size_t{64} << 20;
-
-size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
-
-// Classes 0 … 7 are multiples of 128 up to 1024; from there eight to each power of two.
-size_t class_of(size_t nbytes) {
-    if (nbytes <= 1024) return nbytes == 0 ? 0 : (nbytes - 1) / alignment;
-    const size_t power = 63 - static_cast<size_t>(__builtin_clzll(nbytes - 1));
-    return 8 + (power - 10) * 8 + ((nbytes - 1 - (size_t{1} << power)) >> (power - 3));
-}
-
-size_t class_capacity(size_t index) {
-    if (index < 8) return (index + 1) * alignment;
-    const size_t power = 10 + (index - 8) / 8;
-    return (size_t{1} << power) + ((index - 8) % 8 + 1) * (size_t{1} << (power - 3));
-}
 
 bool is_large(size_t capacity) { return capacity >= huge_page; }
 
@@ -48,7 +35,7 @@ Block Pool::allocate(size_t nbytes) {
     if (nbytes > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max()) - huge_page)
         throw OutOfMemory{nbytes, stats_};
     const size_t capacity =
-        nbytes >= huge_page ? round_up(nbytes, large_step) : class_capacity(class_of(nbytes));
+        nbytes >= huge_page ? round_up(nbytes, large_step) : Classes::capacity(Classes::of(nbytes));
     Block block{nullptr, capacity};
     block.address = reuse(capacity, &block.capacity);
     if (block.address) {
@@ -76,7 +63,7 @@ void Pool::release(Block block) noexcept {
         if (is_large(block.capacity))
             large_.emplace(block.capacity, Waiting{block.address, clock_++});
         else
-            small_[class_of(block.capacity)].push_back(block.address);
+            small_[Classes::of(block.capacity)].push_back(block.address);
         stats_.cached += block.capacity;
     } catch (const std::bad_alloc&) {
         unmap(block);
@@ -106,7 +93,7 @@ size_t Pool::release_cache() {
 
 void* Pool::reuse(size_t capacity, size_t* found) {
     if (!is_large(capacity)) {
-        std::vector<void*>& waiting = small_[class_of(capacity)];
+        std::vector<void*>& waiting = small_[Classes::of(capacity)];
         if (waiting.empty()) return nullptr;
         void* address = waiting.back();
         waiting.pop_back();
@@ -123,7 +110,7 @@ void* Pool::reuse(size_t capacity, size_t* found) {
 void* Pool::map(size_t capacity) noexcept {
     if (!is_large(capacity)) {
         void* address = nullptr;
-        return posix_memalign(&address, alignment, capacity) == 0 ? address : nullptr;
+        return posix_memalign(&address, Classes::alignment, capacity) == 0 ? address : nullptr;
     }
     const size_t span = capacity + huge_page;
     void* const whole = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

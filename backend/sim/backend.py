@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ascend.backend import Ascend
+from ..ascend.backend import Ascend, Written
 from ..ascend.chip import Chip
 from ..ascend.generated import Bound, Generated
 from ..ascend.scalar.kernel import ScalarTiling
@@ -25,28 +25,17 @@ observer: Callable[[Generated, Bound, tuple[int, ...]], None] | None = None
 MAX_MODULES = 512
 
 
-class Compiled:
+class Compiled(Written):
     """A kernel in Ascend C, compiled for the host."""
 
     def __init__(self, kernel: Any, generated: Generated, module: Module) -> None:
-        self.kernel = kernel
-        self.generated = generated
+        super().__init__(kernel, generated)
         self._module = module
-
-    def fits(self, binding: Any) -> bool:
-        """Whether the code holds for these arguments."""
-        return self.generated.fits(binding)
 
     def bind(self, binding: Any) -> Call:
         """The launch for these sizes."""
         bound = self.generated.bind(binding)
         return Call(lambda buffers, scalars: launch(self._module, self.generated, bound, buffers, scalars))
-
-    def source(self, form: str) -> str:
-        """The generated code, ``"ascendc"``."""
-        if form != "ascendc":
-            raise ValueError(f"[source] Expected 'ascendc', given {form!r}.")
-        return self.generated.source
 
 
 class Simulated(Ascend):
@@ -61,39 +50,24 @@ class Simulated(Ascend):
         Where compiled kernels are kept.
     """
 
+    measured_by = "simulator"
+
     def __init__(self, chip: Chip, cpu: Backend, store: Store) -> None:
         super().__init__(chip, cpu)
         self.name = f"sim:{chip.name}"
-        self._store = store
+        self.store: Store = store
 
-    def compile(self, kernel: Any, tuning: Hashable) -> tuple[Compiled, bytes]:
-        """Generate and compile a kernel; also the source by which `load` knows it again.
+    def executable(self, kernel: Any, generated: Generated) -> Compiled:
+        """A kernel that was written, compiled for the host."""
+        return Compiled(kernel, generated, compiled(generated, self.store))
 
-        Raises
-        ------
-        LaunchError
-            Where there is no C++ compiler, or it does not take the source.
-        """
-        generated = self.written(kernel, tuning)
-        return Compiled(kernel, generated, compiled(generated, self._store)), generated.source.encode()
-
-    def load(self, kernel: Any, tuning: Hashable, code: bytes) -> Compiled:
-        """Restore what `compile` made.
-
-        Raises
-        ------
-        ValueError
-            If the kernel would be written differently today.
-        """
-        generated = self.written(kernel, tuning)
-        if generated.source.encode() != code:
-            raise ValueError("another source")
-        return Compiled(kernel, generated, compiled(generated, self._store))
+    def time_us(self, generated: Generated, bound: Bound, nbytes: tuple[int, ...]) -> float:
+        """What a launch would take on the chip, by its cost. No data is moved."""
+        return cost(generated, bound, nbytes, self.store, warm=True).time_us
 
     def product_call(self, generated: Generated, offsets: tuple[int, ...]) -> Call:
         """What runs a product whose operands begin so many elements into their buffers."""
-        made = Compiled(None, generated, compiled(generated, self._store))
-        call = made.bind(Binding((), (), ())).function
+        call = self.executable(None, generated).bind(Binding((), (), ())).function
         return Call(
             lambda buffers, scalars: call([b[o:] for b, o in zip(buffers, offsets, strict=True)], scalars)
         )
@@ -115,7 +89,7 @@ class Simulated(Ascend):
         assert result is not None
         whole = out.reshape(-1) if result == out.dtype else np.empty(out.size, result)
         bound = generated.bind(Binding((), (), ()))
-        launch(compiled(generated, self._store), generated, bound, [_touched(a), _touched(b), whole], [])
+        launch(compiled(generated, self.store), generated, bound, [_touched(a), _touched(b), whole], [])
         if result != out.dtype:
             out[...] = whole.reshape(out.shape).astype(out.dtype)
 
@@ -160,7 +134,7 @@ def launch(
     if observer is not None:
         observer(generated, bound, tuple(b.nbytes for b in buffers))
     status = np.zeros((bound.blocks, STATUS), np.int64)
-    workspace = np.empty(_workspace(bound), np.uint8)
+    workspace = np.empty(bound.scratch, np.uint8)
     arguments = _arguments(generated, bound, buffers, scalars, workspace, status)
     try:
         module.run(bound.blocks, arguments, cores=generated.cores)
@@ -168,11 +142,6 @@ def launch(
         raise LaunchError(f"{error} (kernel {generated.name})", found=True) from error
     for code, value, *_ in status[status[:, 0] != 0].tolist():
         raise KernelFault(code, value)
-
-
-def _workspace(bound: Bound) -> int:
-    """Bytes of scratch in GM: a block where there is none, for a pointer to point to."""
-    return max(bound.workspace, 32)
 
 
 def _arguments(
@@ -228,7 +197,7 @@ def cost(
             "in which data says how often; the cost is that of a run without data"
         )
     buffers = [Extent(nbytes) for nbytes in sizes]
-    workspace, status = Extent(_workspace(bound)), Extent(bound.blocks * STATUS * 8)
+    workspace, status = Extent(bound.scratch), Extent(bound.blocks * STATUS * 8)
     scalars = list(bound.scalars) or [0] * len(generated.fields)
     arguments = _arguments(generated, bound, buffers, scalars, workspace, status)
     try:

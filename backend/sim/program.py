@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..ascend.chip import Chip
+from ..compiler import first_errors
 from . import build, library
 from .simulator import Finding
 
@@ -120,7 +121,7 @@ def compile_program(path: Path, options: Sequence[str], folder: Path | None = No
         includes = ["-I", str(path.parent.resolve()), "-include", "kernel_operator.h"]
         return compiler.compile(rewritten(source), path.name, [*includes, *options], program=True)
     except build.CompileError as error:
-        text, line = build.first_errors(error.output, source, path.name)
+        text, line = first_errors(error.output, source, path.name)
         raise Finding(f"[run] {text}", "compiler", line) from None
 
 

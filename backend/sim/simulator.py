@@ -15,6 +15,7 @@ import numpy as np
 
 from ..ascend.chip import Chip
 from ..base import Store
+from ..compiler import first_errors
 from . import build, library
 from .log import RECORD, CoreLog, Log
 
@@ -103,7 +104,7 @@ class Simulator:
             code = compiler.compile(source + _entries(kernels), file)
             module = Module(self.chip, name, kernels, code)
         except build.CompileError as error:
-            text, line = build.first_errors(error.output, source, file)
+            text, line = first_errors(error.output, source, file)
             raise Finding(f"[compile] {text}", "compiler", line) from None
         except FileNotFoundError as error:
             raise Finding(f"[compile] {error}", "compiler") from None

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backend import _runtime
 from ..backend.structured import layout
+from ..interop import on_npu
 from ..ops import _graph, dtypes
 from ..ops._graph import TensorBase
 from ..ops.arguments import as_array
@@ -134,6 +135,10 @@ def shared(value: Any, kernel: str, name: str) -> Any:
     TypeError
         For elements of a type that tensors do not have.
     """
+    if on_npu(value):
+        from ..interop.npu import shared as shared_there
+
+        return shared_there(value, kernel)
     array = _with_known_elements(value, kernel, name)
     size = array.dtype.itemsize
     if any(s % size for s in array.strides) or not array.flags.aligned:

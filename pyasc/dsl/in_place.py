@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backend import _runtime
 from ..config import config
+from ..interop import on_npu
 from ..lazy import evaluate, handwritten
 from ..lazy.plan import Plan
 from ..ops._graph import Node, Tape, TensorBase
@@ -118,6 +119,10 @@ def run_at_once(kernel: Kernel, where: Geometry | None, values: tuple[Any, ...])
             f"{type(values[n]).__name__} for {kernel.parameters[n]}, on which it would run at once; convert "
             "it with pyasc.asarray"
         )
+    if any(is_host_array(v) and on_npu(v) for v in values):
+        from .on_device import run_on_npu
+
+        return run_on_npu(kernel, where, values)
     given = tuple(host_array(v) if is_host_array(v) else v for v in values)
     key = None
     for by_value in (kernel.by_value, True):

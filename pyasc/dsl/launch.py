@@ -12,7 +12,7 @@ from ..backend.points import steering
 from ..backend.structured import Atomic, Let, Store, StructuredKernel, walk
 from ..backend.structured.barriers import meets
 from ..backend.structured.past_end import past_end
-from ..lazy import evaluate, handwritten
+from ..lazy import evaluate, handwritten, placement
 from ..ops._graph import Node
 from ..ops.arguments import scalar
 from ..ops.errors import ArgumentError, DtypeError, ReadOnlyError, ShapeError
@@ -225,7 +225,7 @@ class Launcher:
     def _numbers(self, given: list[Any]) -> tuple[int | None, ...]:
         """The numbers that the plan is made for: all that cut a chip's code, some that spare a CPU checks."""
         steered = self.steered
-        if evaluate.selected() != "cpu":
+        if evaluate.selected() != "cpu" or placement.in_use():
             steered |= handwritten.wide(given, [dtype for _, dtype in self.scalars])
         elif not steered or len(self.seen) > MAX_SEEN:
             return ()

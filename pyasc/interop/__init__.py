@@ -17,7 +17,7 @@ from ..ops._graph import TensorBase
 from ..ops.arguments import number
 from ..ops.creation import empty
 from ..ops.elementwise import deliver
-from ..ops.errors import CastingError, ShapeError
+from ..ops.errors import CastingError, DtypeError, ShapeError
 from ..ops.host import values
 
 Library = Literal["pyasc", "numpy", "torch"]
@@ -47,6 +47,38 @@ def _library_of(kind: type) -> Library | None:
     return "pyasc" if hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__") else None
 
 
+def on_npu(x: Any) -> bool:
+    """Whether x is a tensor of PyTorch's in the memory of an NPU."""
+    return source_library(x) == "torch" and x.device.type == "npu"
+
+
+def to_torch(x: Any) -> Any:
+    """A tensor as one of PyTorch's. A sync point.
+
+    Values that an NPU has are shared, without a copy: work of PyTorch in its current stream comes after the
+    work that computes them. The result must not be written to then; ``to_torch(x).clone()`` may. It needs
+    torch_npu. Values of the host are copied.
+
+    Parameters
+    ----------
+    x : tensor
+
+    Returns
+    -------
+    torch.Tensor
+
+    Raises
+    ------
+    DtypeError
+        For what is no tensor.
+    """
+    if not isinstance(x, TensorBase):
+        raise DtypeError(f"[to_torch] expected a tensor, given {type(x).__name__}")
+    from .npu import as_torch
+
+    return as_torch(x)
+
+
 def dtype_of(x: Any) -> dtypes.Dtype:
     """The dtype of an array of any library."""
     if isinstance(x, TensorBase | np.ndarray):
@@ -58,8 +90,15 @@ def dtype_of(x: Any) -> dtypes.Dtype:
     return np.asarray(x).dtype if hasattr(x, "__array__") else np.from_dlpack(x).dtype
 
 
-def new(library: Library, shape: tuple[int, ...], dtype: dtypes.Dtype, fill: Any) -> Any:
-    """A new array of a library, with one value everywhere; for a fill of None, whatever its memory holds."""
+def new(library: Library, shape: tuple[int, ...], dtype: dtypes.Dtype, fill: Any, like: Any = None) -> Any:
+    """A new array of a library, with one value everywhere; for a fill of None, whatever its memory holds.
+
+    It is on the NPU that `like`, an array of that library, is on.
+    """
+    if like is not None and on_npu(like):
+        from .torch import new_like
+
+        return new_like(like, shape, dtype, fill)
     if library == "pyasc":
         if fill is None:
             return empty(shape, dtype)
@@ -86,6 +125,8 @@ def as_library(x: Any, library: Library) -> Any:
     if isinstance(x, TensorBase):
         # The array may be written to. A view has not all of the memory, and what is exported is someone's.
         buffer = buffer_of(x)
+        if library == "torch" and buffer.device >= 0 and buffer.committed:
+            return to_torch(x)
         own = x.base is None and not buffer.exported
         x = _runtime.array(buffer, x.shape, x.dtype, writable=True) if own else np.array(x)
     if library == "numpy":
@@ -109,14 +150,19 @@ def write(result: Any, out: Any, operation: str) -> None:
         return
     if tuple(out.shape) != result.shape:
         raise ShapeError(f"[{operation}] expected out of shape {result.shape}, given {tuple(out.shape)}")
+    wanted = dtype_of(out)
+    if not dtypes.can_cast(result.dtype, wanted, "same_kind"):
+        raise CastingError(
+            f"[{operation}] expected out of a dtype that {result.dtype.name} casts to, given {wanted.name}"
+        )
+    if on_npu(out):
+        from .npu import write as write_there
+
+        write_there(out, result)
+        return
     target = out
     if library == "torch":
         from .torch import as_numpy
 
         target = as_numpy(out)
-    if not dtypes.can_cast(result.dtype, target.dtype, "same_kind"):
-        raise CastingError(
-            f"[{operation}] expected out of a dtype that {result.dtype.name} casts to, "
-            f"given {target.dtype.name}"
-        )
     np.copyto(target, values(result), casting="same_kind" if target.dtype.kind != "V" else "unsafe")

@@ -1,4 +1,4 @@
-"""PyTorch on the CPU: its tensors as NumPy arrays and back, and operators as differentiable functions.
+"""PyTorch: its tensors on the CPU as NumPy arrays and back, and operators as differentiable functions.
 
 Imported only where a tensor of PyTorch's is there.
 """
@@ -21,6 +21,8 @@ _DTYPES: dict[Any, Dtype] = {
     if isinstance(getattr(torch, name, None), torch.dtype)
 }
 
+_TORCH_DTYPES = {dtype: kind for kind, dtype in _DTYPES.items()}
+
 
 def numpy_dtype(dtype: Any) -> Dtype:
     """The dtype of a dtype of PyTorch's.
@@ -34,6 +36,11 @@ def numpy_dtype(dtype: Any) -> Dtype:
     if found is None:
         raise DtypeError(f"[torch] expected a dtype that tensors have, given {dtype}")
     return found
+
+
+def torch_dtype(dtype: Dtype) -> Any:
+    """The dtype of PyTorch's for a dtype of tensors."""
+    return _TORCH_DTYPES[dtype]
 
 
 def as_numpy(x: Any) -> np.ndarray[Any, Any]:
@@ -61,6 +68,14 @@ def as_tensor(array: np.ndarray[Any, Any]) -> Any:
     if array.dtype == bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
+
+
+def new_like(like: Any, shape: tuple[int, ...], dtype: Dtype, fill: Any) -> Any:
+    """A new tensor of PyTorch's on the device of another; for a fill of None, whatever its memory holds."""
+    kind = torch_dtype(dtype)
+    if fill is None:
+        return torch.empty(shape, dtype=kind, device=like.device)
+    return torch.full(shape, fill if kind.is_floating_point else int(fill), dtype=kind, device=like.device)
 
 
 def differentiable(inputs: tuple[Any, ...]) -> bool:

@@ -14,19 +14,61 @@ import os
 import threading
 import warnings
 from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from ..backend.base import Backend, Executable
+from ..backend.base import Backend, Executable, LaunchError
 from ..backend.ir import Binding, Kernel
+from ..backend.progress import Progress
 from ..config import config
 from . import events
 from .bucket import Buckets
 
 MAGIC = b"pyasc-kernel-1\n"
 MAX_KERNELS = 4096
-ENDINGS = (".kernel", ".host", ".sim", ".foreign", ".tmp")
+ENDINGS = (".kernel", ".host", ".sim", ".foreign", ".npu", ".tmp")
+QUIET_S = 1.0  # for which compiling shows nothing
+POLL_S = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class _Missing:
+    """A kernel that is not in memory: what makes it, for a bucket of which sizes, why it is not there."""
+
+    backend: Backend
+    kernel: Any
+    tuning: Hashable
+    extents: tuple[int, ...]
+    buckets: Buckets[Executable]
+    key: Hashable
+    reason: str
+
+
+class _Making:
+    """A kernel that a thread is making, for others to wait for."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._found: Executable | None = None
+        self._error: BaseException | None = None
+
+    def finish(self, found: Executable) -> None:
+        self._found = found
+        self._over.set()
+
+    def fail(self, error: BaseException) -> None:
+        self._error = error
+        self._over.set()
+
+    def result(self) -> Executable | None:
+        """None where that thread was interrupted: to be made again."""
+        self._over.wait()
+        if isinstance(self._error, Exception):
+            raise self._error
+        return self._found
 
 
 class KernelCache:
@@ -47,12 +89,71 @@ class KernelCache:
         self.reasons: deque[str] = deque(maxlen=64)
         self._memory: OrderedDict[Hashable, Buckets[Executable]] = OrderedDict()
         self._lock = threading.RLock()
+        self._making: dict[Hashable, _Making] = {}
+        # What `prepare` made, until it is used, and what it could not make.
+        self._ahead: dict[int, Executable] = {}
+        self._errors: dict[Hashable, LaunchError] = {}
         self._disk_warned = False
         self._disk_path: Path | None = None
         self._disk_bytes: int | None = None
 
-    def executable(self, backend: Backend, kernel: Kernel, binding: Binding) -> Executable:
+    def executable(self, backend: Backend, kernel: Any, binding: Any) -> Executable:
         """The executable for a kernel at these sizes, compiled only if no bucket, tuning or file has it."""
+        found = self._find(backend, kernel, binding)
+        if not isinstance(found, _Missing):
+            return found
+        return self._make(found)
+
+    def prepare(self, wanted: Iterable[tuple[Backend, Any, Any]], progress: bool | None = None) -> None:
+        """Compile at once, in parallel, what `executable` would compile one after another.
+
+        What does not compile raises its error when `executable` is asked for it.
+
+        Parameters
+        ----------
+        wanted : iterable of (Backend, Kernel, Binding)
+            Those of backends that compile one kernel at a time are left to `executable`.
+        progress : bool, optional
+            Whether to show a progress bar when it takes longer than a second; by default on a terminal.
+        """
+        missing: dict[Hashable, _Missing] = {}
+        for backend, kernel, binding in wanted:
+            if backend.parallel_compiles > 1:
+                found = self._find(backend, kernel, binding, ahead=True)
+                if isinstance(found, _Missing):
+                    missing.setdefault(found.key, found)
+        if len(missing) < 2:
+            return
+        from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
+        # Compilers are programs: threads that wait for them are enough.
+        at_once = min(len(missing), max(m.backend.parallel_compiles for m in missing.values()))
+        pool = ThreadPoolExecutor(at_once, thread_name_prefix="pyasc-compile")
+        try:
+            with (
+                events.span("compile", f"{len(missing)} kernels"),
+                Progress("compiling", len(missing), progress, after=QUIET_S) as bar,
+                _no_collection(),
+            ):
+                running = {pool.submit(self._make, one, True): one for one in missing.values()}
+                while running:
+                    done, _ = wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        one = running.pop(future)
+                        try:
+                            future.result()
+                        except LaunchError as error:
+                            with self._lock:
+                                self._errors[one.key] = error
+                        bar(one.kernel.name)
+                    bar.draw()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _find(
+        self, backend: Backend, kernel: Any, binding: Any, ahead: bool = False
+    ) -> Executable | _Missing:
+        """What is in memory for a kernel at these sizes, or what is to be made; `ahead` of its use."""
         with self._lock:
             key = (backend.name, config.fast_math, kernel.key)
             buckets = self._memory.get(key)
@@ -65,19 +166,62 @@ class KernelCache:
                 self._memory.move_to_end(key)
                 bucket = buckets.find(binding.extents, lambda e: e.fits(binding))
                 if bucket is not None:
-                    self.counts["memory_hits"] += 1
+                    if not ahead:
+                        self._hit(bucket[1])
                     return bucket[1]
                 reason = f"sizes {binding.extents} outside every bucket, tuned differently"
             tuning = backend.tune(kernel, binding, config.fast_math)
             found = buckets.find_tuning(tuning)
-            if found is not None:
-                self.counts["memory_hits"] += 1
-            else:
-                self.counts["misses"] += 1
-                self.reasons.append(f"{kernel.name}: {reason}")
-                found = self._load_or_compile(backend, kernel, tuning)
+            if found is None:
+                return _Missing(backend, kernel, tuning, binding.extents, buckets, (*key, tuning), reason)
+            if not ahead:
+                self._hit(found)
             buckets.add(binding.extents, tuning, found)
             return found
+
+    def _hit(self, found: Executable) -> None:
+        """Count one that was in memory, but not the first use of what was made ahead of it."""
+        if id(found) in self._ahead:
+            del self._ahead[id(found)]
+        else:
+            self.counts["memory_hits"] += 1
+
+    def _make(self, wanted: _Missing, ahead: bool = False) -> Executable:
+        """Load or compile a kernel, or wait for the thread that does."""
+        with self._lock:
+            error = self._errors.pop(wanted.key, None)
+            if error is not None:
+                raise error
+            found = wanted.buckets.find_tuning(wanted.tuning)  # made meanwhile
+            making = self._making.get(wanted.key)
+            if found is None and making is None:
+                self.counts["misses"] += 1
+                self.reasons.append(f"{wanted.kernel.name}: {wanted.reason}")
+                made = self._making[wanted.key] = _Making()
+        if found is None and making is not None:
+            found = making.result()
+            if found is None:
+                return self._make(wanted, ahead)
+        if found is not None:
+            with self._lock:
+                if not ahead:
+                    self._hit(found)
+                wanted.buckets.add(wanted.extents, wanted.tuning, found)
+            return found
+        try:
+            found = self._load_or_compile(wanted.backend, wanted.kernel, wanted.tuning, ahead)
+        except BaseException as failure:
+            with self._lock:
+                self._making.pop(wanted.key, None)
+            made.fail(failure)
+            raise
+        with self._lock:
+            if ahead:
+                self._ahead[id(found)] = found
+            wanted.buckets.add(wanted.extents, wanted.tuning, found)
+            self._making.pop(wanted.key, None)
+        made.finish(found)
+        return found
 
     def bucket(self, backend: Backend, kernel: Kernel, binding: Binding) -> tuple[int, ...] | None:
         """The representative sizes of the bucket whose code `executable` would find in memory, or None."""
@@ -91,23 +235,27 @@ class KernelCache:
             tuned = buckets.find_tuning(backend.tune(kernel, binding, config.fast_math)) is not None
             return binding.extents if tuned else None
 
-    def _load_or_compile(self, backend: Backend, kernel: Kernel, tuning: Hashable) -> Executable:
+    def _load_or_compile(self, backend: Backend, kernel: Any, tuning: Hashable, quiet: bool) -> Executable:
+        """From disk, or compiled; `quiet`: a recorder is not told."""
+        span = _quiet_span if quiet else events.span
         key = repr((("generator", backend.fingerprint()), ("kernel", kernel.key), ("tuning", tuning)))
         code = self.read("kernel", key)
         if code is not None:
             try:
-                with events.span("load", kernel.name):
+                with span("load", kernel.name):
                     executable = backend.load(kernel, tuning, code)
             except ValueError:
                 pass  # written by something else under our name: a miss like any other
             else:
-                self.counts["disk_hits"] += 1
+                with self._lock:
+                    self.counts["disk_hits"] += 1
                 return executable
         start = perf_counter()
-        with events.span("compile", kernel.name), _no_collection():
+        with span("compile", kernel.name), _no_collection():
             executable, code = backend.compile(kernel, tuning)
-        self.compile_ms += (perf_counter() - start) * 1e3
-        self.counts["compiles"] += 1
+        with self._lock:
+            self.compile_ms += (perf_counter() - start) * 1e3
+            self.counts["compiles"] += 1
         self.write("kernel", key, code)
         return executable
 
@@ -162,8 +310,20 @@ class KernelCache:
         """Where the files are."""
         return folder()
 
-    def unlock(self) -> None:
+    @property
+    def keeps(self) -> bool:
+        """Whether anything is kept on disk."""
+        return config.disk_cache
+
+    @property
+    def tuning(self) -> str:
+        """How kernels are tuned for a chip: the setting `tune`."""
+        return config.tune
+
+    def after_fork(self) -> None:
+        """No other thread runs in a forked child: what one held or was making there is begun anew."""
         self._lock = threading.RLock()
+        self._making.clear()
 
     def _keep_limit(self, path: Path, written: int) -> None:
         """Evict when what is on disk, counted once and kept up since, passes the limit."""
@@ -194,6 +354,8 @@ class KernelCache:
         with self._lock:
             if memory:
                 self._memory.clear()
+                self._ahead.clear()
+                self._errors.clear()
             if disk:
                 evict(folder(), 0)
 
@@ -209,6 +371,10 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _quiet_span(kind: str, name: str) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
 
 
 def _checksum(digest: bytes, code: bytes) -> bytes:
@@ -250,5 +416,4 @@ def evict(path: Path, limit: int) -> int:
 
 kernels = KernelCache()
 if hasattr(os, "register_at_fork"):
-    # No other thread runs in a forked child: a lock that one held there is made anew.
-    os.register_at_fork(after_in_child=kernels.unlock)
+    os.register_at_fork(after_in_child=kernels.after_fork)

@@ -6,6 +6,7 @@ planned first.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import _runtime
-from ..backend.base import Backend, KernelFault
+from ..backend.base import WIDE_SCALAR, Backend, KernelFault, wide_scalar
 from ..config import config
 from ..ops import _graph
 from ..ops._graph import Node, Tape, TensorBase
@@ -29,13 +30,14 @@ from ..ops.errors import (
     IndexOutOfBounds,
     LinearAlgebraError,
     OutOfMemory,
+    PyascError,
     SimulationError,
     TracingError,
     recorded_line,
 )
 from ..ops.primitives import KERNEL, KERNEL_OUTPUT, SCALAR, WRAP_INDEX
 from ..ops.traced import TracedNumber
-from . import events
+from . import device_errors, events, marks, placement
 from .backends import canonical, create
 from .handwritten import Arguments, failed_call, linearise, outside, written_by
 from .interpret import interpret
@@ -51,9 +53,9 @@ PATIENCE = 1.5
 # anyway.
 _lock = threading.RLock()
 _plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
-_running: list[Callable[[], Origin]] = []
+_running: list[tuple[Plan, Callable[[], Origin]]] = []
 _backends: dict[str, Backend] = {}
-_name = "cpu"  # of the backend in force
+_name = ""  # of the backend in force; "" until it is asked for
 # Nodes whose evaluation failed: the error was raised, and is again where such a node is asked for.
 _failed: weakref.WeakSet[Node] = weakref.WeakSet()
 
@@ -84,8 +86,8 @@ class Origin:
         By the label of a launch, the operations that its faults belong to.
     calls : dict
         By the label of what is called from Python, its operation.
-    steps : list
-        Of each launch and call of the plan, in order.
+    steps, where : list
+        Of each launch and call of the plan, in order, and where each was recorded.
     parts : list
         Of the launches of kernels written by hand, labelled -1, -2 …: where the kernel was called, its
         arguments, and the sites of its faults.
@@ -100,6 +102,7 @@ class Origin:
         }
         self.calls = {label: _place(tape, label) for label in found.calls}
         self.steps = [_place(tape, note.position) for note in found.notes]
+        self.where = [place.where for place in self.steps]
         self.parts = [
             (_place(tape, position), Arguments.of(tape.nodes[position].attrs or ()), sites)
             for position, sites in found.parts
@@ -118,22 +121,26 @@ def _place(tape: Tape, position: int) -> Place:
 
 def backend(name: str = "") -> Backend:
     """A backend by its name, the one in force by default. Made at first use."""
-    name = canonical(name) if name else _name
+    name = canonical(name) if name else selected()
     found = _backends.get(name)
     if found is None:
         with _lock:
             _runtime.set_fault_handler(_fault)
+            _runtime.set_device_error_handler(_device_error)
             found = _backends[name] = create(name, backend("cpu") if name != "cpu" else None)
     return found
 
 
 def selected() -> str:
-    """The name of the backend in force."""
+    """The name of the backend in force, found now where nobody chose one."""
+    global _name
+    if not _name:
+        _name = canonical(config.backend)
     return _name
 
 
 def select(name: str) -> None:
-    """Let what is recorded from now on be computed by another backend.
+    """Let what is recorded from now on be computed by another backend; "" for the one that suits the machine.
 
     What is pending is evaluated first, by the backend that it was recorded for.
 
@@ -145,7 +152,7 @@ def select(name: str) -> None:
         While a function is being traced.
     """
     global _name
-    name = canonical(name)
+    name = canonical(name) if name else name
     if name == _name:
         return
     if tracing():
@@ -155,6 +162,28 @@ def select(name: str) -> None:
     with _lock:
         sync()
         _name = name
+
+
+def target(tensors: Sequence[TensorBase]) -> str:
+    """The backend of a function of some tensors: of the device that they were put on, or the one in force.
+
+    Raises
+    ------
+    BackendError
+        If they are on several devices.
+    """
+    if not placement.in_use():
+        return selected()
+    nodes = [owner(t).node for t in tensors]
+    evaluate(nodes)
+    devices = placement.devices_of(node.buffer for node in nodes)
+    if len(devices) > 1:
+        given = " and ".join(f"npu:{n}" for n in devices)
+        raise BackendError(
+            f"[jit] expected arguments and variables on one device, given some on {given}; "
+            "bring them together with to_device"
+        )
+    return f"npu:{devices[0]}" if devices else selected()
 
 
 def evaluate(nodes: Sequence[Node]) -> None:
@@ -170,7 +199,12 @@ def evaluate(nodes: Sequence[Node]) -> None:
         if _traced:
             _notice_numbers(tape)
             _refuse_leaves([tape.nodes[p] for p in tape.leaves])
-        outputs = [tape.nodes[p] for p in tape.outputs]
+        groups = placement.split(tape)
+        if len(groups) > 1:
+            for group in groups:
+                evaluate(group)
+            return
+        outputs = groups[0]
         try:
             if config.interpret:
                 for node, buffer in zip(outputs, interpret(tape), strict=True):
@@ -178,7 +212,9 @@ def evaluate(nodes: Sequence[Node]) -> None:
                 return
             found = plan_of(tape)
             leaves = [tape.nodes[p].buffer for p in tape.leaves]
-            run(found, lambda: Origin(tape, found), leaves, tape.scalars + found.constants, outputs)
+            scalars = tape.scalars + found.constants
+            where = [tape.nodes[note.position].where for note in found.notes] if found.on_device else ()
+            run(found, lambda: Origin(tape, found), leaves, scalars, outputs, where)
         except Exception as error:
             _failed.update(node for node in outputs if node.buffer is None)
             call = failed_call(error)
@@ -206,8 +242,11 @@ def run(
     leaves: list[Any],
     scalars: bytes,
     receivers: Sequence[Node] | None = None,
+    where: Sequence[device_errors.Where] = (),
 ) -> list[Any]:
     """Run a plan; `origin` gives the operations behind it, should an error have to name them.
+
+    `where` says where those of its notes were recorded, if that can be had for less.
 
     Raises
     ------
@@ -215,11 +254,20 @@ def run(
         At the line that recorded the operation.
     """
     with _lock:
-        _running.append(origin)
+        _running.append((found, origin))
         try:
-            if events.recorder is None:
+            if events.recorder is not None:
+                return _recorded(events.recorder, found, origin(), leaves, scalars, receivers)
+            if not found.on_device:
                 return found.program.run(leaves, scalars, receivers)
-            return _recorded(events.recorder, found, origin(), leaves, scalars, receivers)
+            where = where or origin().where
+            if marks.on():
+                names = marks.names(found.notes, where)
+                results = found.program.run(leaves, scalars, receivers, marks=names)
+            else:
+                results = found.program.run(leaves, scalars, receivers)
+            device_errors.runs.append(_device_run(found, where))
+            return results
         except OutOfMemory as error:
             raise _explained(error, origin().result) from None
         except LabelledError as error:
@@ -242,6 +290,9 @@ def _recorded(
     """Run a plan and tell the recorder how long each step took."""
     log: list[tuple[str, int, int, int]] = []
     try:
+        if found.on_device and marks.on():
+            names = marks.names(found.notes, origin.where)
+            return found.program.run(leaves, scalars, receivers, log, names)
         return found.program.run(leaves, scalars, receivers, log)
     finally:
         recorder.steps(found.notes, lambda: [place.line for place in origin.steps], log)
@@ -266,13 +317,15 @@ def buffer_of(tensor: TensorBase) -> Any:
 def plan_of(tape: Tape, donate: bool = True, in_place: bool = False) -> Plan:
     """The plan for a tape, from the cache or made now. Without `donate` it leaves every leaf as it is, but
     for those that kernels written by hand write where they do so `in_place`."""
-    key = (_name, tape.key, config.fast_math, donate, in_place)
+    device = placement.device_of(tape)
+    name = f"npu:{device}" if device >= 0 else selected()
+    key = (name, tape.key, config.fast_math, donate, in_place)
     with _lock:
         found = _plans.get(key)
         if found is None:
             try:
                 with events.span("schedule", f"{len(tape.nodes)} operations"):
-                    found = _plans[key] = plan(tape, backend(), donate, in_place)
+                    found = _plans[key] = plan(tape, backend(name), donate, in_place)
             except LabelledError as error:
                 raise _not_run(error, _place(tape, error.label)) from None
             if len(_plans) > MAX_PLANS:
@@ -325,6 +378,7 @@ def sync(*tensors: TensorBase) -> None:
             if not isinstance(tensor, TensorBase):
                 raise DtypeError(f"[sync] expected tensors, given {type(tensor).__name__}")
         evaluate([owner(t).node for t in tensors])
+        placement.ready(devices_in_use())
         return
     with _lock:
         nodes = [n for t in _graph.live_tensors() if t.base is None and (n := t.node) not in _failed]
@@ -332,6 +386,12 @@ def sync(*tensors: TensorBase) -> None:
             evaluate(nodes)
         except Exception:
             _evaluate_apart(nodes)
+    placement.ready(devices_in_use())
+
+
+def devices_in_use() -> list[int]:
+    """The devices that backends were made for."""
+    return sorted(b.device for b in _backends.values() if b.device >= 0)
 
 
 def _evaluate_apart(nodes: Sequence[Node]) -> None:
@@ -356,7 +416,9 @@ def owner(tensor: TensorBase) -> Any:
 
 def _fault(label: int, code: int, value: int) -> Exception:
     """The error for a fault that a kernel reported, at the line that recorded the operation."""
-    origin = _running[-1]()
+    origin = _running[-1][1]()
+    if code == WIDE_SCALAR:
+        return _labelled(LabelledError(label, wide_scalar(value)), origin)
     if label < 0:
         place, arguments, sites = origin.parts[-label - 1]
         site = sites[code - 1] if sites else code - 1
@@ -370,6 +432,24 @@ def _fault(label: int, code: int, value: int) -> Exception:
         f"given {value}, which is out of bounds",
         place.line,
     )
+
+
+def _device_run(found: Plan, where: Sequence[device_errors.Where]) -> device_errors.Run:
+    return device_errors.Run(found.program.last_run, found.notes, where)
+
+
+def _device_error(failure: _runtime.DeviceFailure) -> Exception:
+    """The error for what failed on a device; what can run there again does so after it."""
+    current = None
+    if _running:
+        found, origin = _running[-1]
+        if found.on_device:
+            current = _device_run(found, origin().where)
+    error = device_errors.error_of(failure, current)
+    if not failure.lost and failure.device >= 0:
+        with contextlib.suppress(_runtime.DeviceFailure, PyascError):
+            _runtime.device_recover(failure.device)
+    return error
 
 
 def _labelled(error: LabelledError, origin: Origin) -> Exception:

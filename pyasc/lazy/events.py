@@ -28,6 +28,10 @@ class Note(NamedTuple):
         Of its operation in the tape.
     nbytes : int
         Read and written.
+    label : int
+        Of the launch, in what a device says of it.
+    operands : str
+        Their dtypes and sizes.
     """
 
     kind: str
@@ -35,6 +39,8 @@ class Note(NamedTuple):
     backend: str
     position: int
     nbytes: int
+    label: int = 0
+    operands: str = ""
 
 
 class Recorder(Protocol):
@@ -49,7 +55,11 @@ class Recorder(Protocol):
         lines: Callable[[], Sequence[Line | None]],
         log: list[tuple[str, int, int, int]],
     ) -> None:
-        """A plan ran: the notes of its launches and calls, their lines, and the times of its steps."""
+        """A plan ran: the notes of its launches and calls, their lines, and the times of its steps.
+
+        See `Program.run`. Those of a device are ``"device_launch"``, which has a note, ``"upload"`` and
+        ``"download"``.
+        """
 
 
 recorder: Recorder | None = None

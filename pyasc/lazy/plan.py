@@ -4,7 +4,7 @@ calls."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -13,19 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import _runtime
-from ..backend.base import Backend, Call, Executable, KernelFault, Launch, LaunchError
-from ..backend.ir import Access as KernelAccess
-from ..backend.ir import Binding, Instr, Kernel, Operand
+from ..backend.base import Backend, Call, DeviceLaunch, Executable, Launch, LaunchError
 from ..ops._graph import Tape
 from ..ops.meaning import strided
 from ..ops.primitives import EMPTY, FULL, HOST_CALL, LEAF, SCALAR, UPDATE, VIEW
 from ..ops.storage import contiguous_strides
+from . import moving
 from .cache import kernels as kernel_cache
 from .domain import Access, decompose
 from .events import Note, moved
 from .handwritten import Handwritten
+from .host_calls import host_call, kernel_call, look_at
 from .lower import LoweredKernel
 from .pipeline import LabelledError, Lowered, compile_tape
+from .residence import HOST, Residence, device_product, runs_on_host
 from .schedule import Schedule, Step
 from .simplify import Value
 
@@ -55,6 +56,8 @@ class Plan:
         the call, and the site of each fault; () where fault 1 is site 0.
     notes : tuple of Note
         What each launch and call of the program is, in order.
+    on_device : bool
+        Whether anything of it runs on a device, and may still run when `Program.run` returns.
     """
 
     program: _runtime.Program
@@ -64,6 +67,7 @@ class Plan:
     calls: tuple[int, ...]
     parts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     notes: tuple[Note, ...] = ()
+    on_device: bool = False
 
 
 class Planner:
@@ -100,6 +104,8 @@ class Planner:
         self.calls: list[int] = []
         self.parts: list[tuple[int, tuple[int, ...]]] = []
         self.notes: list[Note] = []
+        self.products: dict[int, DeviceLaunch] = {}
+        self.host_use: dict[int, int] = {}
 
     def run(self) -> Plan:
         leaves = {position: n for n, position in enumerate(self.tape.leaves)}
@@ -124,13 +130,22 @@ class Planner:
         )
         outputs = [self.slot_of[v] for v in self.schedule.graph.outputs]
         self.program = _runtime.Program(len(self.tape.leaves), slots, outputs)
+        self.places = Residence(self.program, self.backend.device, self.backend.device_cores)
+        self._prepare()
+        self._on_host()
         for n, (step, kernel) in enumerate(zip(self.schedule.steps, self.lowered, strict=True)):
             if kernel is None:
-                self._host(step)
+                self._host(n, step)
             elif isinstance(kernel, Handwritten):
                 self._handwritten(n, kernel)
             else:
                 self._kernel(n, step, kernel)
+            if self.backend.device != HOST:
+                self.places.download(
+                    self.slot_of[v]
+                    for v in step.members
+                    if self.host_use.get(v, -1) > n and self.places.has(self.slot_of[v])
+                )
             for v in self.reads[n] | set(step.members):
                 if self.last_use.get(v, n) == n and self._is_temporary(v) and v in self.slot_of:
                     self.program.free(self.slot_of[v])
@@ -143,6 +158,7 @@ class Planner:
             tuple(self.calls),
             tuple(self.parts),
             tuple(self.notes),
+            self.backend.device != HOST and self.program.device_steps,
         )
 
     # --- memory --------------------------------------------------------------------------------------
@@ -165,6 +181,34 @@ class Planner:
                 self.last_use[v] = n
         for v in self.schedule.graph.outputs:
             self.last_use[v] = len(self.schedule.steps)
+
+    def _prepare(self) -> None:
+        """Compile what is missing, at once where the backend's compiler can be run several times."""
+        wanted: list[tuple[Backend, Any, Any]] = []
+        for made in self.lowered:
+            if isinstance(made, LoweredKernel):
+                wanted.append((made.backend, made.kernel, made.binding))
+            elif made is not None:
+                wanted += [(p.backend, p.kernel, p.binding) for p in made.parts if p.call is None]
+        kernel_cache.prepare(wanted)
+
+    def _on_host(self) -> None:
+        """For a plan of a device: the products that it multiplies, and the last step on the host that reads
+        each value."""
+        if self.backend.device == HOST:
+            return
+        for n, (step, made) in enumerate(zip(self.schedule.steps, self.lowered, strict=True)):
+            launch = None
+            if made is None:
+                (v,) = step.members
+                try:
+                    launch = device_product(self.schedule, step, self.backend)
+                except LaunchError as error:
+                    raise LabelledError(self.values[v].position, error) from error
+            if launch is not None:
+                self.products[n] = launch
+            elif runs_on_host(made):
+                self.host_use.update(dict.fromkeys(self.reads[n], n))
 
     def _root(self, o: int) -> int:
         value = self.values[o]
@@ -191,6 +235,7 @@ class Planner:
 
     def _kernel(self, n: int, step: Step, lowered: LoweredKernel) -> None:
         taken: set[int] = set()
+        over: list[int] = []
         for operand, v in enumerate(lowered.operands):
             if not lowered.kernel.operands[operand].output:
                 continue
@@ -217,16 +262,18 @@ class Planner:
                 )
             if source is not None:
                 taken.add(source)
-                self.program.alias(self.slot_of[v], self.slot_of[source])
+                over.append(self.slot_of[v])
+                self.places.alias(self.slot_of[v], self.slot_of[source], lowered.backend.device)
                 continue
             self._may_fail()
-            self.program.allocate(self.slot_of[v], self._bytes(v))
+            self.places.allocate(self.slot_of[v], self._bytes(v), lowered.backend.device)
             if value.primitive is UPDATE:
-                self._carry_over(v)
+                self._carry_over(v, lowered.backend)
         self.donated = self.donated or any(self.values[v].primitive is LEAF for v in taken)
         if any(i.op == "wrap_index" for i in lowered.kernel.body):
             self._may_fail()
         self._launch(lowered)
+        self.places.wrote(over, lowered.backend.device)
 
     def _index_identical(self, lowered: LoweredKernel, output: int, source: int) -> bool:
         """Whether a kernel may write an output over the buffer of a value it reads.
@@ -258,10 +305,12 @@ class Planner:
             self.calls.append(lowered.position)
         dtypes = [o.dtype for o in lowered.kernel.operands]
         nbytes = moved(lowered.kernel, lowered.binding, [self.values[v].size for v in lowered.operands])
-        self._note("kernel", lowered.kernel.name, lowered.backend.name, lowered.position, sum(nbytes))
+        operands = [self.values[v] for v in lowered.operands]
+        name = lowered.kernel.name
+        self._note("kernel", name, lowered.backend.name, lowered.position, sum(nbytes), operands)
         self._run(launch, slots, dtypes, scalars, lowered.position)
 
-    def _bound(self, backend: Backend, kernel: Any, binding: Any, label: int) -> Launch | Call:
+    def _bound(self, backend: Backend, kernel: Any, binding: Any, label: int) -> Launch | Call | DeviceLaunch:
         """The launch of a kernel, compiled if need be."""
         try:
             executable = kernel_cache.executable(backend, kernel, binding)
@@ -272,7 +321,7 @@ class Planner:
 
     def _run(
         self,
-        launch: Launch | Call,
+        launch: Launch | Call | DeviceLaunch,
         slots: list[int],
         dtypes: list[np.dtype[Any]],
         scalars: list[int],
@@ -281,7 +330,10 @@ class Planner:
         """Add a launch whose operands are in these slots."""
         if isinstance(launch, Call):
             self._may_fail()
-            self.program.call(_kernel_call(launch, dtypes, label), slots, scalars, label)
+            self.program.call(kernel_call(launch, dtypes, label), slots, scalars, label)
+            return
+        if isinstance(launch, DeviceLaunch):
+            self.places.launch(launch, slots, scalars, label)
             return
         self.program.launch(
             [(p.function, p.units, p.grain) for p in launch.phases],
@@ -293,9 +345,14 @@ class Planner:
             label,
         )
 
-    def _note(self, kind: str, name: str, backend: str, position: int, nbytes: int) -> None:
+    def _note(
+        self, kind: str, name: str, backend: str, position: int, nbytes: int, operands: Sequence[Value] = ()
+    ) -> None:
         """Say what the next launch or call is."""
-        self.notes.append(Note(kind, name, backend, position, nbytes))
+        shown = (
+            ", ".join(_described(v.dtype, v.shape) for v in operands) if self.places.device != HOST else ""
+        )
+        self.notes.append(Note(kind, name, backend, position, nbytes, position, shown))
 
     # --- kernels written by hand -----------------------------------------------------------------------
 
@@ -303,6 +360,9 @@ class Planner:
         written: dict[int, int] = {}  # the slot of each target afterwards
         before: dict[int, int] = {}  # the slot of its version before, where that is read besides
         spare = self.spare
+        device = made.parts[0].backend.device
+        mixed = len({part.backend.device for part in made.parts}) > 1
+        kept: set[int] = set()  # slots that are a buffer which was there before
         for t, v in zip(made.arguments.targets, made.results, strict=True):
             base = made.owners[t]
             slot = written[t] = self.slot_of[v] if v >= 0 else self._spare_slot()
@@ -310,18 +370,20 @@ class Planner:
             over = held and self.in_place and self.values[base].primitive is LEAF
             if t in made.rewritten and (over or not held):
                 before[t] = self._spare_slot()
-                self.program.allocate(before[t], self._bytes(base))
-                self._begin_as(before[t], base)
+                self.places.allocate(before[t], self._bytes(base), device)
+                self._begin_as(before[t], base, made.parts[0].backend)
             if over:
-                self.program.alias(slot, self.slot_of[base])
+                self.places.alias(slot, self.slot_of[base], device)
+                kept.add(slot)
             elif held and t not in made.rewritten and self._may_overwrite(base, n):
-                self.program.alias(slot, self.slot_of[base])
+                self.places.alias(slot, self.slot_of[base], device)
+                kept.add(slot)
                 self.donated = self.donated or self.values[base].primitive is LEAF
             else:
                 self._may_fail()
-                self.program.allocate(slot, self._bytes(base))
+                self.places.allocate(slot, self._bytes(base), device)
                 if t not in made.replaced:
-                    self._begin_as(slot, base)
+                    self._begin_as(slot, base, made.parts[0].backend)
         read = {n: self.slot_of[o] for n, o in enumerate(made.owners) if o in self.slot_of} | before
         slots = [
             written[p.operand] if a.writes else read[p.operand]
@@ -333,13 +395,16 @@ class Planner:
             self.parts.append((made.position, part.sites))
             label = -len(self.parts)
             if part.call is not None:
-                launch: Launch | Call = part.call()
+                launch: Launch | Call | DeviceLaunch = part.call()
             else:
                 launch = self._bound(part.backend, part.kernel, part.binding, made.position)
             sizes = (
                 prod(made.binding.shapes[a]) * made.kernel.arrays[a].dtype.itemsize for a in part.operands
             )
-            self._note("kernel", made.kernel.name, part.backend.name, made.position, sum(sizes))
+            shapes = zip(made.kernel.arrays, made.binding.shapes, strict=True)
+            shown = ", ".join(_described(array.dtype, shape) for array, shape in shapes)
+            kind, name = "kernel", made.kernel.name
+            self.notes.append(Note(kind, name, part.backend.name, made.position, sum(sizes), label, shown))
             self._run(
                 launch,
                 [slots[a] for a in part.operands],
@@ -350,6 +415,12 @@ class Planner:
                 ],
                 label,
             )
+            # Where parts of a device and the host take turns, each finds what the one before wrote.
+            targets = {slots[a] for a in part.operands if made.kernel.arrays[a].writes}
+            self.places.wrote(sorted(targets if mixed else targets & kept), part.backend.device)
+        if self.in_place and self.backend.device != HOST:
+            # The caller's own memory has it when the call returns.
+            self.program.call(look_at, sorted(kept), [], made.position)
         for slot in range(spare, self.spare):
             self.program.free(slot)
 
@@ -358,12 +429,11 @@ class Planner:
         self.spare += 1
         return self.spare - 1
 
-    def _begin_as(self, slot: int, v: int) -> None:
+    def _begin_as(self, slot: int, v: int, backend: Backend) -> None:
         """Fill a new buffer with a value."""
         value = self.values[v]
         if v in self.slot_of:
-            n = value.dtype.itemsize
-            self.program.copy(slot, 0, [n], self.slot_of[v], 0, [n], [value.size], n)
+            self._copy(slot, v, (value.size,), (0, (1,)), backend)
         elif value.primitive is FULL:
             self._fill(slot, value)
 
@@ -374,20 +444,36 @@ class Planner:
 
     # --- updates -------------------------------------------------------------------------------------
 
-    def _carry_over(self, v: int) -> None:
-        """Bring what an update does not replace into its new buffer."""
+    def _carry_over(self, v: int, backend: Backend) -> None:
+        """Bring what an update does not replace into its new buffer, for a backend that does the rest."""
         value = self.values[v]
         base = value.operands[0]
         if base not in self.slot_of:
             if self.values[base].primitive is FULL:
                 self._fill(self.slot_of[v], self.values[base])
             return
-        target, source = self.slot_of[v], self.slot_of[base]
-        itemsize = value.dtype.itemsize
-        strides = [s * itemsize for s in contiguous_strides(value.shape)]
+        strides = contiguous_strides(value.shape)
         for start, extents in self._outside(value):
             offset = sum(s * t for s, t in zip(strides, start, strict=True))
-            self.program.copy(target, offset, strides, source, offset, strides, list(extents), itemsize)
+            self._copy(self.slot_of[v], base, extents, (offset, strides), backend)
+
+    def _copy(self, slot: int, v: int, extents: tuple[int, ...], walk: moving.Walk, backend: Backend) -> None:
+        """Copy elements of a value to the same places in a buffer of as many elements."""
+        value = self.values[v]
+        if backend.device != HOST:
+            kernel, binding = moving.copy(value.dtype, extents, walk, walk, (value.size, value.size))
+            dtypes = [o.dtype for o in kernel.operands]
+            if backend.supports("view", dtypes[0]) and not backend.refusal(kernel, binding):
+                launch = self._bound(backend, kernel, binding, value.position)
+                nbytes = 2 * prod(extents) * value.dtype.itemsize
+                self._note("kernel", "copy", backend.name, value.position, nbytes, [value])
+                self._run(launch, [self.slot_of[v], slot], dtypes, [], value.position)
+                return
+        n = value.dtype.itemsize
+        offset, strides = walk[0] * n, [s * n for s in walk[1]]
+        self.program.copy(slot, offset, strides, self.slot_of[v], offset, strides, list(extents), n)
+        if backend.device != HOST:
+            self.places.wrote([slot], HOST)
 
     def _outside(self, value: Value) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Boxes that cover what lies outside the region of an update; the whole where the region is not a
@@ -422,16 +508,7 @@ class Planner:
     def _fill(self, slot: int, full: Value) -> None:
         """A kernel that writes one scalar everywhere."""
         scalar = self.values[full.operands[0]]
-        kernel = Kernel(
-            1,
-            0,
-            (Operand("y0", full.dtype, True),),
-            (KernelAccess(0, "1", 0),),
-            (full.dtype,),
-            (Instr("scalar", full.dtype, (), (0,)), Instr("store", full.dtype, (0,), (0,))),
-            "fill",
-        )
-        binding = Binding((full.size,), ((1,),), (0,), (full.size,))
+        kernel, binding = moving.fill(full.dtype, full.size)
         backend = self.backend
         if backend.fallback is not None and (
             not backend.supports("full", full.dtype) or backend.refusal(kernel, binding)
@@ -440,16 +517,23 @@ class Planner:
         launch = self._bound(backend, kernel, binding, full.position)
         if isinstance(launch, Call):
             self.calls.append(full.position)
-        self._note("kernel", "fill", backend.name, full.position, full.size * full.dtype.itemsize)
+        self._note("kernel", "fill", backend.name, full.position, full.size * full.dtype.itemsize, [full])
         self._run(launch, [slot], [full.dtype], [self.scalar_index[scalar.position]], full.position)
+        if self.places.has(slot) != (backend.device != HOST):
+            self.places.wrote([slot], backend.device)
 
     # --- host calls ----------------------------------------------------------------------------------
 
-    def _host(self, step: Step) -> None:
+    def _host(self, n: int, step: Step) -> None:
         (v,) = step.members
         value = self.values[v]
         self._may_fail()
-        self.program.allocate(self.slot_of[v], self._bytes(v))
+        if n in self.products:
+            self._product(value, v, self.products[n])
+            return
+        if self.backend.device != HOST:
+            self._prefetch(n)
+        self.places.allocate(self.slot_of[v], self._bytes(v), HOST)
         if value.primitive is EMPTY:
             return
         slots: list[int] = []
@@ -463,7 +547,27 @@ class Planner:
         name = value.primitive.name if value.primitive is not HOST_CALL else str(value.attrs[0])
         nbytes = self._bytes(v) + sum(self._bytes(o) for o in value.operands)
         self._note("host", name, self.backend.name, value.position, nbytes)
-        self.program.call(_host_call(value, readers, function), slots, scalars, value.position)
+        self.program.call(host_call(value, readers, function), slots, scalars, value.position)
+
+    def _product(self, value: Value, v: int, launch: DeviceLaunch) -> None:
+        """A product of matrices on the device."""
+        self.places.allocate(self.slot_of[v], self._bytes(v), self.backend.device)
+        roots = [self._root(o) for o in value.operands]
+        nbytes = sum(self._bytes(u) for u in (*roots, v))
+        operands = [self.values[o] for o in value.operands]
+        name = value.primitive.name
+        self._note("kernel", name, self.backend.name, value.position, nbytes, operands)
+        self._run(launch, [self.slot_of[u] for u in (*roots, v)], [], [], value.position)
+
+    def _prefetch(self, n: int) -> None:
+        """Begin to bring to the device, while the host computes, the leaves that kernels after that read."""
+        for later in range(n + 1, len(self.schedule.steps)):
+            made = self.lowered[later]
+            if made is None:
+                return
+            if isinstance(made, LoweredKernel) and made.backend.device != HOST:
+                leaves = (v for v in self.reads[later] if self.values[v].primitive is LEAF)
+                self.places.upload(self.slot_of[v] for v in sorted(leaves))
 
     def _reader(
         self, o: int, slots: list[int], scalars: list[int]
@@ -491,40 +595,8 @@ class Planner:
         return lambda buffers, bits: strided(whole(buffers, bits), operand.shape, strides, offset)
 
 
-def _host_call(
-    value: Value,
-    readers: list[Callable[[list[Any], list[int]], Array]],
-    function: Callable[..., None] | None,
-) -> Callable[[list[Any], list[int]], None]:
-    def call(buffers: list[Any], scalars: list[int]) -> None:
-        operands = [read(buffers, scalars) for read in readers]
-        out = _runtime.array(buffers[-1], value.shape, value.dtype, writable=True)
-        if function is not None:
-            try:
-                function(*operands, out=out)
-            except LaunchError as error:
-                raise LabelledError(value.position, error) from error
-            return
-        result = value.primitive.meaning(*operands, attrs=value.attrs, shape=value.shape, dtype=value.dtype)
-        np.copyto(out, result, casting="unsafe")
-
-    return call
-
-
-def _kernel_call(
-    launch: Call, dtypes: list[np.dtype[Any]], label: int
-) -> Callable[[list[Any], list[int]], None]:
-    def call(buffers: list[Any], scalars: list[int]) -> None:
-        arrays = [
-            _runtime.array(buffer, (buffer.nbytes // dtype.itemsize,), dtype, writable=True)
-            for buffer, dtype in zip(buffers, dtypes, strict=True)
-        ]
-        try:
-            launch.function(arrays, scalars)
-        except (KernelFault, LaunchError) as error:
-            raise LabelledError(label, error) from error
-
-    return call
+def _described(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    return f"{dtype.name}[{', '.join(map(str, shape))}]"
 
 
 def plan(tape: Tape, backend: Backend, donate: bool = True, in_place: bool = False) -> Plan:

@@ -40,6 +40,18 @@ ELSEWHERE = {
         ),
         "PyTorch, which is optional: tests/dsl/test_operators.py where it is installed",
     ),
+    **dict.fromkeys(
+        (
+            r"\[.*\]\ expected\ an\ array\ on\ the\ NPU\ for\ .*,\ which\ the\ kernel\ writes\ beside\ "
+            r"others\ there,\ given\ one\ of\ the\ host",
+            r"\[.*\]\ expected\ arrays\ that\ do\ not\ overlap\ for\ .*\ and\ .*,\ which\ it\ writes,\ "
+            r"given\ two\ on\ the\ NPU\ that\ share\ memory",
+            r"\[.*\]\ expected\ a\ dense\ tensor,\ given\ one\ of\ layout\ .*",
+            r"\[.*\]\ expected\ a\ tensor\ in\ the\ format\ ND,\ given\ NPU\ format\ .*;\ "
+            r"torch_npu\.npu_format_cast\(x,\ 2\)\ converts\ it",
+        ),
+        "torch_npu and a device: tests/npu/test_torch_npu.py",
+    ),
     r"\[.*\]\ expected\ memory\ for\ its\ result:\ .*.*": "a limit: tests/behaviours/test_reporting.py",
 }
 

@@ -107,7 +107,7 @@ FOREIGN = [
         lambda: with_compiler("no-compiler -O1"),
     ),
     Mistake(OSError, ("[FFI]", "given none", "apt install"), lambda: with_compiler("", "/nowhere")),
-    Mistake(OSError, ("[FFI]", "true", "gave no"), lambda: with_compiler(str(file_that_fails()))),
+    Mistake(OSError, ("[FFI]", "true", "said nothing"), lambda: with_compiler(str(file_that_fails()))),
     Mistake(OSError, ("[FFI]", "that runs", "Set CC"), lambda: with_compiler(str(file_that_cannot_run()))),
     Mistake(OSError, ("[FFI]", "that it cannot", "CC"), lambda: with_compiler(compiler_that(folder()))),
     Mistake(TypeError, ("[get_function]", "'f', 3"), lambda: library().get_function("f", 3)),  # type: ignore[arg-type]

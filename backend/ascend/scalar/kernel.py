@@ -9,7 +9,7 @@ instruction or some dozens (vector.py) on a block of one number.
 from __future__ import annotations
 
 import re
-import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from ... import structured as s
+from ...base import Patch
 from ...structured.barriers import meets, regions, regions_binding
 from ...structured.format import format_structured
 from ...structured.ranges import proven
 from ...structured.rewrite import without_dead
 from ...structured.tiles import expand
 from .. import device_functions
+from ..arguments import Passed, laid_out, number, passed, patched
 from ..chip import Chip
 from ..generated import Bound, Field, Generated, Parameter, Refused, free_names
 from ..rounding import round_up
@@ -36,7 +38,6 @@ from .partition import THREADS, cut, ways
 from .types import CTYPE, memory
 
 assert scalar_functions  # registers the device functions
-_HANDED_OVER = {"int32_t": "<i", "uint32_t": "<I", "int64_t": "<q", "uint64_t": "<Q", "float": "<f"}
 _PARTITION = ("step", "shift", "units")
 
 
@@ -402,6 +403,22 @@ _WORDS = (
 )  # fmt: skip
 
 
+def _fields(
+    kernel: s.StructuredKernel, own: int, fields: Sequence[Field], values: dict[str, int], more: Sequence[int]
+) -> Iterator[bytes | Passed]:
+    """Sizes, the given kernel's own scalar arguments, and numbers in the slots that the prepared one adds."""
+    for field in fields:
+        if field.scalar < 0:
+            yield number(field.ctype, values[field.name])
+            continue
+        place = passed(field.scalar, kernel.scalars[field.scalar], field.ctype)
+        if field.scalar < own:
+            yield place
+        else:
+            filled = Patch(0, place.size, field.scalar - own, place.form)
+            yield patched(bytes(place.size), (filled,), more)
+
+
 def _binder(
     given: s.StructuredKernel,
     kernel: s.StructuredKernel,
@@ -428,24 +445,11 @@ def _binder(
             values |= {"step": step, "shift": shift, "units": units}
             blocks = max(1, min(units, chip.vector_cores, prod(launch.grid) // worth))
 
-        def packed(scalars: list[int]) -> bytes:
-            out, widest, every = b"", 1, [*scalars, *more]
-            for field in fields:
-                if field.scalar < 0:
-                    value: Any = values[field.name]
-                else:
-                    dtype = kernel.scalars[field.scalar]
-                    bits = np.array([every[field.scalar]], np.uint64)
-                    value = bits.view(dtype)[0]
-                    value = float(value) if dtype.kind in "fV" else int(value)
-                data = struct.pack(_HANDED_OVER[field.ctype], value)
-                widest = max(widest, len(data))
-                out += bytes(-len(out) % len(data)) + data
-            return out + bytes(-len(out) % widest)
-
+        template, patches = laid_out(_fields(kernel, len(given.scalars), fields, values, more))
         return Bound(
             blocks,
-            packed,
+            template,
+            patches,
             0,
             {"blocks": blocks} | {k: values[k] for k in _PARTITION if k in values},
             tuple((n or 0) & (2**64 - 1) for n in launch.numbers),

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import re
-import shlex
 import shutil
-import subprocess
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -20,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ...backend import compiler as programs
 from ...lazy.cache import kernels
 from ...ops.errors import ForeignError
 from .prototypes import CSource, own_text
@@ -168,21 +166,15 @@ def find_compiler() -> tuple[str, ...]:
     ForeignError
         Where there is none.
     """
-    given = os.environ.get("CC", "").strip()
     try:
-        chosen = shlex.split(given)
-    except ValueError:
-        chosen = [given]
-    if chosen:
-        if found := shutil.which(chosen[0]):
-            return (os.path.abspath(found), *chosen[1:])
-        raise ForeignError(
-            f"[FFI] expected a C compiler in the environment variable CC, given {given!r}: there is no "
-            f"program {chosen[0]}. Install it, name another, or unset CC for cc, gcc or clang."
-        )
-    for name in ("cc", "gcc", "clang"):
-        if found := shutil.which(name):
-            return (os.path.abspath(found),)
+        return programs.find("CC", ("cc", "gcc", "clang"))
+    except programs.Missing as missing:
+        if missing.given:
+            raise ForeignError(
+                f"[FFI] expected a C compiler in the environment variable CC, given "
+                f"{missing.given!r}: there is no program {missing.program}. Install it, "
+                "name another, or unset CC for cc, gcc or clang."
+            ) from None
     raise ForeignError(
         "[FFI] expected a C compiler ($CC, cc, gcc or clang), given none. Install one (`apt install gcc`), "
         "or load a library that is compiled already."
@@ -197,24 +189,16 @@ def _version(compiler: tuple[str, ...]) -> str:
 def _run(command: list[str], name: str, text: str) -> str:
     """Run the compiler; what it says goes into the error, with the lines of the text that it means."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=os.environ | {"LC_ALL": "C.UTF-8"},
-            timeout=LONGEST_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ForeignError(
-            f"[FFI] expected a C compiler that runs, given {command[0]}: {error}. Set CC to another."
-        ) from None
-    if done.returncode:
-        said = errors_of(done.stderr, name, text)
-        raise ForeignError(f"[FFI] expected C that {Path(command[0]).name} compiles, given {name}:\n{said}")
-    return done.stdout
+        return programs.run(command, longest=LONGEST_S)
+    except programs.Failed as failed:
+        if failed.given:
+            raise ForeignError(
+                f"[FFI] expected a C compiler that runs, given {command[0]}, {failed.given}. "
+                "Set CC to another."
+            ) from None
+        said = errors_of(failed.output, name, text)
+        compiler = Path(command[0]).name
+    raise ForeignError(f"[FFI] expected C that {compiler} compiles, given {name}:\n{said}")
 
 
 def errors_of(output: str, name: str, text: str) -> str:
@@ -230,5 +214,5 @@ def errors_of(output: str, name: str, text: str) -> str:
         if own and 0 < at <= len(lines):
             shown.append(f"    {lines[at - 1].strip()}")
     if not shown:
-        shown = [f"  {line}" for line in output.strip().splitlines()[-SHOWN:]] or ["  it gave no message"]
+        shown = [f"  {line}" for line in output.strip().splitlines()[-SHOWN:]]
     return "\n".join(shown)

@@ -128,7 +128,7 @@ def _array(x: Any) -> Any:
     if interop.source_library(x) == "torch":
         from ...interop.torch import as_numpy
 
-        return as_numpy(x)
+        return as_numpy(x.cpu())
     return x
 
 

@@ -93,7 +93,7 @@ class Operator:
         ----------
         *inputs
             What the kernel takes besides its outputs, by position or name: tensors, arrays of NumPy or
-            PyTorch (on the CPU), which are read in place, and whatever else it takes.
+            PyTorch (on the CPU or an NPU), which are read in place, and whatever else it takes.
         out : array or tuple of arrays, optional
             Written with the results, in place; of any of these libraries. Without it they are allocated.
 
@@ -123,7 +123,7 @@ class Operator:
             return self._mapped(values, out, first)
         wanted = self._wanted(values)
         if out is None:
-            outs = self._allocated(wanted, first)
+            outs = self._allocated(wanted, first, values)
         else:
             outs = self._given(wanted, out)
             values = self._filled(outs, values)
@@ -309,9 +309,13 @@ class Operator:
             made.append(Output(name, as_shape(size, self.name), dtype))
         return made
 
-    def _allocated(self, wanted: list[Output], library: interop.Library) -> list[Any]:
+    def _allocated(
+        self, wanted: list[Output], library: interop.Library, values: tuple[Any, ...]
+    ) -> list[Any]:
+        like = next((v for v in values if interop.source_library(v) is not None), None)
         return [
-            interop.new(library, w.shape, w.dtype, fill) for w, fill in zip(wanted, self._fills, strict=True)
+            interop.new(library, w.shape, w.dtype, fill, like)
+            for w, fill in zip(wanted, self._fills, strict=True)
         ]
 
     def _given(self, wanted: list[Output], out: Any) -> list[Any]:
@@ -399,6 +403,10 @@ def _overlap(x: Any, y: Any) -> bool:
         return owner(x) is owner(y)
     if tracing() or interop.source_library(x) is None:
         return False
+    if interop.on_npu(x) or interop.on_npu(y):
+        from ...interop.npu import overlap
+
+        return interop.on_npu(x) and interop.on_npu(y) and overlap(x, y)
     return np.may_share_memory(np.asarray(x), np.asarray(y))
 
 

@@ -1,0 +1,1 @@
+"""Ascend C compiled by CANN and run on an NPU."""

@@ -1,0 +1,1 @@
+"""``python -m pyasc.selftest``: whether each backend of this machine computes what it should."""

@@ -1,0 +1,306 @@
+"""What goes wrong on a device: each fault has its message at the user's line, and the rest goes on."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from standin.machine import Machine
+from standin.toolkit import OLD, Toolkit, build
+
+import pyasc
+from pyasc.backend import _runtime
+
+Mistakes = Callable[..., Any]
+
+N = 1000
+DEVICE = "npu:0"
+
+
+@pytest.fixture(autouse=True)
+def look(npu_machine: Machine) -> Iterator[Callable[[], None]]:
+    """Computes on the device; what was there before a fault, on the device only, is there after it.
+
+    A test in which the device is reset calls this first: then the host has it too.
+    """
+    pyasc.config.backend = DEVICE
+    there = [pyasc.asarray(np.arange(N, dtype=np.float32)) * 2]
+    pyasc.sync(*there)
+
+    def look() -> None:
+        np.testing.assert_array_equal(there[0], np.arange(N) * 2)
+
+    yield look
+    npu_machine.clear_faults()
+    look()
+    works()
+    npu_machine.clear_complaints()
+    there.clear()
+    gc.collect()  # tensors of frames in an error's traceback
+
+
+def ones() -> Any:
+    return pyasc.asarray(np.ones(N, np.float32))
+
+
+def works() -> None:
+    """The process computes on the device, as if nothing had been."""
+    for factor in (2.0, 3.0):
+        np.testing.assert_array_equal(ones() * factor + 1, np.full(N, factor + 1))
+
+
+# --- memory ----------------------------------------------------------------------------------------------
+
+
+def test_more_memory_than_there_is(mistake: Mistakes) -> None:
+    pyasc.set_memory_limit(4 << 20, device=DEVICE)
+    try:
+        x = pyasc.asarray(np.ones((256, 1), np.float32))
+        with mistake(MemoryError, DEVICE, "bytes", line=False):
+            np.asarray(x + pyasc.ones((1, 1 << 15), dtype=pyasc.float32))
+        works()
+    finally:
+        pyasc.set_memory_limit(0, device=DEVICE)
+
+
+def test_a_driver_without_memory(npu_machine: Machine, mistake: Mistakes) -> None:
+    """Once: what is cached goes back, and it is tried again. Again and again: an error."""
+    npu_machine.inject("aclrtMalloc", 1, 207001)
+    x = pyasc.asarray(np.ones(1 << 20, np.float32))
+    np.testing.assert_array_equal(x + 1, np.full(1 << 20, 2))
+    for nth in range(1, 9):
+        npu_machine.inject("aclrtMalloc", nth, 207001)
+    with mistake(MemoryError, DEVICE, line=False):
+        np.asarray(pyasc.asarray(np.ones(3 << 20, np.float32)) + 1)
+    npu_machine.clear_faults()
+
+
+# --- launches --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "text"), [(107000, "a parameter is not valid"), (207005, "the driver is out of resources")]
+)
+def test_a_launch_that_is_refused(npu_machine: Machine, mistake: Mistakes, code: int, text: str) -> None:
+    x = ones()
+    npu_machine.inject("launch", 1, code)
+    with mistake(RuntimeError, f"expected {DEVICE} to compute, given {text}", str(code), "add"):
+        y = x + 5  # here
+        np.asarray(y)
+    np.testing.assert_array_equal(x, np.ones(N))
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_an_exception_in_a_kernel(npu_machine: Machine, mistake: Mistakes, blocking: bool) -> None:
+    x = ones()
+    pyasc.sync(x)
+    pyasc.config.launch_blocking = blocking
+    try:
+        npu_machine.inject("kernel", 1, 507035)
+        with mistake(RuntimeError, "[", "507035", "vector core", f"float32[{N}]"):
+            y = x - 7  # here
+            pyasc.sync(y)
+            np.asarray(y)
+    finally:
+        pyasc.config.launch_blocking = False
+    np.testing.assert_array_equal(x, np.ones(N))
+
+
+def test_which_kernel_of_several(npu_machine: Machine, mistake: Mistakes) -> None:
+    """With `launch_blocking` the error is that of the kernel that failed."""
+    first, second = ones(), pyasc.asarray(np.ones((3, 70), np.float32))
+    pyasc.config.launch_blocking = True
+    try:
+        npu_machine.inject("kernel", 2, 507035)
+        with mistake(RuntimeError, "float32[3, 70]"):
+            pyasc.sync(first + 1)
+            pyasc.sync(second * 2)  # here
+    finally:
+        pyasc.config.launch_blocking = False
+
+
+def test_every_launch_of_many_fails(npu_machine: Machine) -> None:
+    """Nothing is kept of them."""
+    x = ones()
+    works()
+    pyasc.sync(x)
+    before = None
+    for n in range(30):
+        npu_machine.inject("kernel" if n % 2 else "launch", 1, 507035)
+        with pytest.raises(pyasc.errors.DeviceError):
+            np.asarray(x + n)
+        if n == 9:
+            before = npu_machine.resources()
+    assert npu_machine.resources() == before
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["alone", "with more under way"])
+def test_a_copy_to_the_device_that_fails(npu_machine: Machine, mistake: Mistakes, busy: bool) -> None:
+    """What was computed from it is not given out; what the host has goes there again."""
+    x = ones()
+    works()
+    npu_machine.inject("copy", 1, 507013)
+    if busy:
+        npu_machine.inject("slow", 2, 300)
+    with mistake(RuntimeError, "507013", "a copy failed", f"float32[{N}]"):
+        y = x * 7  # here
+        pyasc.sync(y)
+        more = ones() * 3 if busy else None
+        if more is not None:
+            pyasc.sync(more)
+        np.asarray(y)
+    with mistake(RuntimeError, "507013", line=False):
+        np.asarray(y)
+    np.testing.assert_array_equal(x * 7, np.full(N, 7))
+
+
+def test_a_copy_from_the_device_that_fails(npu_machine: Machine, mistake: Mistakes) -> None:
+    """The device has the values still: they are copied again."""
+    y, other = ones() * 7, ones() * 8
+    pyasc.sync(y, other)
+    works()
+    npu_machine.inject("copy", 1, 507013)
+    with mistake(RuntimeError, "507013", "a copy failed", line=False):
+        np.asarray(y)
+    np.testing.assert_array_equal(y, np.full(N, 7))
+    np.testing.assert_array_equal(other, np.full(N, 8))
+
+
+def test_a_lost_device_is_reset(npu_machine: Machine, mistake: Mistakes, look: Callable[[], None]) -> None:
+    """What the host has looked at it still has; the rest is lost, and says so."""
+    x, lost = ones(), ones() + 2
+    look()
+    pyasc.sync(lost)
+    npu_machine.lose(0)
+    with mistake(RuntimeError, f"must be reset: pyasc.reset_device('{DEVICE}')", line=False):
+        np.asarray(x + 1)
+    pyasc.reset_device(DEVICE)
+    np.testing.assert_array_equal(x + 1, np.full(N, 2))
+    with mistake(RuntimeError, "lost", line=False):
+        np.asarray(lost)
+
+
+# --- what does not end -----------------------------------------------------------------------------------
+
+
+def interrupted_after(seconds: float) -> threading.Timer:
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    return timer
+
+
+def test_ctrl_c_during_a_long_kernel(npu_machine: Machine) -> None:
+    """The wait ends; the kernel goes on, and its result is right."""
+    x = ones()
+    works()
+    npu_machine.inject("slow", 1, 2500)
+    y = x * 4
+    start = time.monotonic()
+    timer = interrupted_after(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        np.asarray(y)
+    timer.join()
+    assert time.monotonic() - start < 1.5
+    np.testing.assert_array_equal(y, np.full(N, 4))
+
+
+def test_a_kernel_that_hangs(npu_machine: Machine, look: Callable[[], None]) -> None:
+    """Ctrl-C gives the prompt back, and a reset the device."""
+    x = ones()
+    look()
+    works()
+    npu_machine.inject("hang")
+    timer = interrupted_after(0.3)
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        np.asarray(x * 5)
+    timer.join()
+    assert time.monotonic() - start < 2
+    pyasc.reset_device(DEVICE)
+    np.testing.assert_array_equal(x * 5, np.full(N, 5))
+
+
+def test_a_stream_that_somebody_destroyed(npu_machine: Machine, mistake: Mistakes) -> None:
+    x = ones()
+    works()
+    npu_machine.destroy_stream(_runtime.device_stream(0, 0))
+    with mistake(RuntimeError, "stream"):
+        np.asarray(x * 6)
+
+
+# --- compilers and processes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "text", "function"), [("dies", "SIGSEGV", pyasc.maximum), ("silent", "bisheng", pyasc.minimum)]
+)
+def test_a_compiler_that_fails(
+    mistake: Mistakes, monkeypatch: pytest.MonkeyPatch, how: str, text: str, function: Callable[..., Any]
+) -> None:
+    x = pyasc.asarray(np.ones((5, 33), np.float32))
+    monkeypatch.setenv("STANDIN_COMPILER", how)
+    with mistake(RuntimeError, "bisheng", "To see it again", text):
+        y = function(x * x - 11, x + 11)  # here
+        np.asarray(y)
+    monkeypatch.delenv("STANDIN_COMPILER")
+    np.testing.assert_array_equal(y, np.full((5, 33), {"dies": 12, "silent": -10}[how]))
+
+
+def test_a_toolkit_that_was_replaced(toolkit: Toolkit, mistake: Mistakes) -> None:
+    x = pyasc.asarray(np.ones((5, 35), np.float32))
+    pyasc.sync(x + 1)
+    try:
+        build(toolkit.home, OLD)
+        with mistake(RuntimeError, f"expected CANN {toolkit.version}", OLD, "start it again"):
+            y = x * x * x - 17  # here
+            np.asarray(y)
+    finally:
+        build(toolkit.home, toolkit.version)
+
+
+def test_an_older_toolkit(tmp_path: Path, run_python: Callable[..., Any]) -> None:
+    """Everything that has no name in 8.1 is done without."""
+    old = build(tmp_path / "cann", OLD)
+    program = """
+        import numpy as np, pyasc
+        x = pyasc.asarray(np.arange(100, dtype=np.float32))
+        print((pyasc.exp(x * 0) + x.sum()).device, float((x * 2).sum()))
+    """
+    assert run_python(program, **old.environment()).stdout == f"{DEVICE} 9900.0\n"
+
+
+def test_after_a_fork() -> None:
+    """The child says why it cannot compute there, and ends; its parent goes on."""
+    x = ones() + 1
+    pyasc.sync(x)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            np.asarray(x * 2)
+            said = "nothing was raised"
+        except BaseException as error:
+            said = str(error)
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    deadline = time.monotonic() + 20
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            pytest.fail("the child hangs")
+        time.sleep(0.02)
+    said = os.read(reading, 10000).decode()
+    os.close(reading)
+    assert "forked" in said and "spawn" in said, said
+    assert re.search(r"test_faults\.py:\d+", said), said
+    np.testing.assert_array_equal(x, np.full(N, 2))
