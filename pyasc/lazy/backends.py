@@ -133,15 +133,12 @@ def detected() -> Detected:
     UnusableError
     """
     with _detecting:
-        from ..backend import _runtime
         from ..backend.npu import toolkit
 
         try:
             toolkit.find()
         except toolkit.ToolkitError as error:
             raise UnusableError(str(error), error.root is not None) from None
-        # What fails here is no error of the user's computation.
-        handler = _runtime.set_device_error_handler(None)
         try:
             found = toolkit.detect()
             if found.count:
@@ -149,8 +146,6 @@ def detected() -> Detected:
             return found
         except toolkit.ToolkitError as error:
             raise UnusableError(str(error), True) from None
-        finally:
-            _runtime.set_device_error_handler(handler)
 
 
 def checked_chip(operation: str, chip: str) -> str:

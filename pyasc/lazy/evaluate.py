@@ -481,7 +481,7 @@ def holders(count: int = 4) -> str:
     for tensor in _graph.live_tensors():
         buffer = owner(tensor).node.buffer
         if buffer is not None:
-            held[buffer.address] = (buffer.nbytes, f"{tensor.dtype.name}{list(tensor.shape)}")
+            held[id(buffer)] = (buffer.nbytes, f"{tensor.dtype.name}{list(tensor.shape)}")
     largest = sorted(held.values(), reverse=True)[:count]
     if not largest:
         return ""
