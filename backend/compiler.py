@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 LONGEST_S = 600.0  # a compiler that takes longer hangs
+_LITERAL_OR_COMMENT = re.compile(
+    r"""(?P<literal> "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*') | //[^\n]* | /\*.*?\*/""",
+    re.DOTALL | re.VERBOSE,
+)
 
 
 class Missing(Exception):
@@ -136,3 +142,17 @@ def _errors(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield caller or place, text or line
                 caller = ""
                 break
+
+
+@lru_cache(maxsize=256)
+def without_comments(source: str) -> str:
+    """What of a source a compiler makes code of, each line where it was.
+
+    Comments tell example sizes and users' lines: what is compiled is kept under this, so that it is found
+    where only those differ.
+    """
+
+    def kept(found: re.Match[str]) -> str:
+        return found["literal"] or "\n" * found[0].count("\n")
+
+    return _LITERAL_OR_COMMENT.sub(kept, source)

@@ -15,6 +15,7 @@ from ..ascend.backend import Ascend, Written
 from ..ascend.chip import Chip
 from ..ascend.generated import Bound, Generated
 from ..base import Backend, DeviceLaunch, Store
+from ..compiler import without_comments
 from ..ir import Binding
 from . import compile as compiler
 from .launch import device_launch
@@ -89,7 +90,7 @@ class NPU(Ascend):
         LaunchError
             Where the compiler cannot be run, or does not take the source.
         """
-        key = (generated.name, generated.source)
+        key = (generated.name, without_comments(generated.source))
         code = self._codes.get(key)
         if code is None:
             binary, kind = compiler.compile(generated, self.toolkit, self.store)

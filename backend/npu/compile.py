@@ -74,7 +74,13 @@ def compile(generated: Generated, toolkit: Toolkit, store: Store | None = None) 
     kind = "library" if toolkit.makes_libraries else generated.cores
     jobs = _library(generated, toolkit) if kind == "library" else _device(generated, toolkit)
     key = "\0".join(
-        (fingerprint(toolkit), generated.chip.name, kind, generated.name, *(job.source for job in jobs))
+        (
+            fingerprint(toolkit),
+            generated.chip.name,
+            kind,
+            generated.name,
+            *(programs.without_comments(job.source) for job in jobs),
+        )
     )
     code = store.read(STORED, key) if store else None
     if code is None:

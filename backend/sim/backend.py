@@ -14,6 +14,7 @@ from ..ascend.chip import Chip
 from ..ascend.generated import Bound, Generated
 from ..ascend.scalar.kernel import ScalarTiling
 from ..base import Backend, Call, KernelFault, LaunchError, Store
+from ..compiler import without_comments
 from ..ir import Binding
 from .cost import Cost, replay
 from .simulator import Extent, Finding, Module, Simulator
@@ -105,7 +106,7 @@ def compiled(generated: Generated, store: Store | None) -> Module:
     LaunchError
         Where there is no C++ compiler, or it does not take the source.
     """
-    key = (generated.chip.name, generated.source)
+    key = (generated.chip.name, without_comments(generated.source))
     module = _modules.get(key)
     if module is None:
         try:

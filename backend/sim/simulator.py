@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ascend.chip import Chip
 from ..base import Store
-from ..compiler import first_errors
+from ..compiler import first_errors, without_comments
 from . import build, library
 from .log import RECORD, CoreLog, Log
 
@@ -94,7 +94,7 @@ class Simulator:
         file = f"{name}.asc"
         try:
             compiler = build.compiler(self._folder)
-            key = f"{compiler.key}\0{file}\0{source}"
+            key = f"{compiler.key}\0{file}\0{without_comments(source)}"
             code = self._store.read(STORED, key) if self._store else None
             if code is not None:
                 try:

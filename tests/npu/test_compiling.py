@@ -14,6 +14,7 @@ import pytest
 from standin.toolkit import build
 
 import pyasc
+from pyasc.backend import compiler
 from pyasc.backend.ascend.chip import load
 from pyasc.backend.ascend.generated import Bound, Generated, Parameter
 from pyasc.backend.base import LaunchError
@@ -150,6 +151,7 @@ def test_compiled_once(tmp_path: Path, store: KernelCache) -> None:
 
     assert runs(toolkit, generated()) == 1
     assert runs(toolkit, generated()) == 0
+    assert runs(toolkit, generated(SOURCE.replace("{ int32_t", "{/* of x */ int32_t") + "// 5")) == 0
     assert runs(toolkit, generated(SOURCE + "\n")) == 1, "another source"
     assert runs(toolkit, replace(generated(), chip=load("910B3"))) == 1, "another chip"
     assert runs(toolkit, generated(cores="cube")) == 1
@@ -158,6 +160,20 @@ def test_compiled_once(tmp_path: Path, store: KernelCache) -> None:
     assert runs(newer, generated()) == 1, "another version"
     assert list(store.folder().glob("*.npu"))
     assert compiling.fingerprint(toolkit) != compiling.fingerprint(newer)
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("a; // b\nc;", "a; \nc;"),
+        ("a /* b\n// c */ d", "a \n d"),
+        ('f("// a", \'"\'); // b', 'f("// a", \'"\'); '),
+        (r'f("\" // a"); /* "b" */', r'f("\" // a"); '),
+        ("1'000; // it's", "1'000; // it's"),  # more than need be is kept, never less
+    ],
+)
+def test_without_comments(source: str, code: str) -> None:
+    assert compiler.without_comments(source) == code
 
 
 # --- failures ----------------------------------------------------------------------------------------------

@@ -171,6 +171,8 @@ def test_products(chip: NPU) -> None:
     out = np.zeros((40, 50), "f2")
     run(launch, [whole_a, whole_b, out])
     np.testing.assert_allclose(out, a.astype("f4") @ b.astype("f4").T, rtol=2e-3)
+    larger = chip.device_product((((400, 7), (7, 1), 3), ((7, 50), (1, 7), 16)), (400, 50), half, half)
+    assert larger is not None and larger.code is launch.code, "only the comments of its source differ"
 
 
 def test_products_that_the_host_multiplies(chip: NPU) -> None:
