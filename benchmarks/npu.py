@@ -213,7 +213,7 @@ def mixed(turn: int) -> None:
     elif kind == 3:
         pyasc.sync(x.to_device("npu:0") - 1, x + 3)
     else:
-        square = pyasc.ones((n, n))
+        square = pyasc.asarray(np.ones((n, n), np.float32))
         pyasc.sync(square @ square)
 
 
@@ -235,6 +235,8 @@ def leaks(section: Section, folder: Path, count: int) -> None:
             while _runtime.device_stats(0)["launches"] - start < LAUNCHES and turn < 4 * LAUNCHES:
                 if faults:
                     point, code = FAULTS[turn % len(FAULTS)]
+                    if point == "aclrtMalloc":
+                        pyasc.empty_cache("npu:0")  # else it is not called
                     machine.inject(point, 1, code)
                 try:
                     mixed(turn)
