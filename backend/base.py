@@ -257,9 +257,10 @@ class Backend(Protocol):
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         out: np.dtype[Any],
-    ) -> DeviceLaunch | None:
-        """The launch of a product of matrices in the device's memory, operands given by shape, strides and
-        offset in elements; None where the host multiplies, as it always does for one without a device."""
+    ) -> Callable[[], DeviceLaunch] | None:
+        """What compiles the launch of a product of matrices in the device's memory, operands given by shape,
+        strides and offset in elements; None where the host multiplies, as it always does for one without a
+        device."""
 
     def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
         """Whether the backend has code for a primitive computed in a dtype."""

@@ -286,7 +286,10 @@ class Explanation:
         count = sum(k.kind == "kernel" for k in self.kernels)
         hosts = len(self.kernels) - count
         calls = f" and {_count(hosts, 'host call')}" if hosts else ""
-        lines.append(f"{_count(count, 'kernel')}{calls}, {_bytes(self.bytes_moved)} moved")
+        copied = [t.array.nbytes for k in self.kernels for t in k.transfers]
+        word = "copy" if len(copied) == 1 else "copies"
+        copies = f"; {len(copied)} {word} between host and device, {_bytes(sum(copied))}" if copied else ""
+        lines.append(f"{_count(count, 'kernel')}{calls}, {_bytes(self.bytes_moved)} moved{copies}")
         for kernel in self.kernels:
             lines += [f"  {line}" for line in str(kernel).splitlines()]
             lines += [f"    | {line}" for line in kernel.ir.splitlines()[:48]]

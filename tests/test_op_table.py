@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import pyasc
 from pyasc.ops.registry import Operation, operations
+from pyasc.selftest import op_table
 from pyasc.selftest.op_table import (
     LAYOUTS,
     difference,
@@ -30,7 +31,6 @@ from pyasc.selftest.op_table import (
     reference,
     seen,
     stored,
-    tested as operations,
     values,
 )
 
@@ -39,7 +39,7 @@ __all__ = ["is_float", "stored", "values"]
 
 LAST = (*range(1, 34), 255, 257, 1023)
 
-TESTED = operations()
+TESTED = op_table.tested()
 ELEMENTWISE = elementwise()
 
 

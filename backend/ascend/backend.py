@@ -372,7 +372,7 @@ class Ascend:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         out: np.dtype[Any],
-    ) -> DeviceLaunch | None:
+    ) -> Callable[[], DeviceLaunch] | None:
         """None: there is no memory but the host's."""
         return None
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -125,17 +127,13 @@ class NPU(Ascend):
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         out: np.dtype[Any],
-    ) -> DeviceLaunch | None:
-        """The launch of a product that the cube takes as its matrices lie; None where the host multiplies.
+    ) -> Callable[[], DeviceLaunch] | None:
+        """What compiles a product that the cube takes as its matrices lie; None where the host multiplies.
 
-        The host also takes what the cube sums in another dtype than the result's, as it does int8.
-
-        Raises
-        ------
-        LaunchError
-            Where it cannot be compiled.
+        The host also takes what the cube sums in another dtype than the result's, as it does int8. What is
+        given raises LaunchError where the product cannot be compiled.
         """
         generated = self.product([(s, strides) for s, strides, _ in operands], shape, dtype)
         if generated is None or generated.parameters[2].dtype != out:
             return None
-        return self.product_call(generated, (*(offset for _, _, offset in operands), 0))
+        return partial(self.product_call, generated, (*(offset for _, _, offset in operands), 0))

@@ -198,15 +198,12 @@ class Planner:
         if self.backend.device == HOST:
             return
         for n, (step, made) in enumerate(zip(self.schedule.steps, self.lowered, strict=True)):
-            launch = None
-            if made is None:
-                (v,) = step.members
+            product = device_product(self.schedule, step, self.backend) if made is None else None
+            if product is not None:
                 try:
-                    launch = device_product(self.schedule, step, self.backend)
+                    self.products[n] = product()
                 except LaunchError as error:
-                    raise LabelledError(self.values[v].position, error) from error
-            if launch is not None:
-                self.products[n] = launch
+                    raise LabelledError(self.values[step.members[0]].position, error) from error
             elif runs_on_host(made):
                 self.host_use.update(dict.fromkeys(self.reads[n], n))
 

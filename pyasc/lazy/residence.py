@@ -7,7 +7,7 @@ the value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..backend._runtime import Program
 from ..backend.base import Backend, DeviceLaunch
@@ -114,8 +114,8 @@ class Residence:
         return 1 - self._last
 
 
-def device_product(cut: Schedule, step: Step, backend: Backend) -> DeviceLaunch | None:
-    """The launch of a product of matrices on a device; None where the host does the step."""
+def device_product(cut: Schedule, step: Step, backend: Backend) -> Callable[[], DeviceLaunch] | None:
+    """What compiles a product of matrices for a device; None where the host does the step."""
     values = cut.graph.values
     (v,) = step.members
     value = values[v]

@@ -73,6 +73,19 @@ def test_what_is_put_on_a_device_is_computed_there(npu_machine: Machine) -> None
         assert pyasc.empty((0, 2)).to_device("npu:0").numpy().shape == (0, 2)
 
 
+def test_explain_shows_copies_and_compiles_nothing(
+    npu_machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANDIN_COMPILER", "dies")
+    with pyasc.backend("npu:0"):
+        x = pyasc.asarray(np.ones((6, 6), np.float32))
+        made = pyasc.explain(pyasc.sort((x @ x).sum(axis=0)) + 1)
+    text = str(made)
+    assert [k.name for k in made.kernels] == ["matmul", "add_reduce", "sort_on_host", "add"]
+    assert "; 3 copies between host and device, 192 B" in text  # x there, 6 sums back and there
+    assert "copies  x: float32[6, 6] to npu:0  (144 B)" in text
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -166,13 +166,15 @@ def test_products(chip: NPU) -> None:
     whole_a, whole_b = np.zeros(3 + a.size, "f2"), np.zeros(16 + b.size, "f2")
     whole_a[3:], whole_b[16:] = a.reshape(-1), b.reshape(-1)
     half = np.dtype(np.float16)
-    launch = chip.device_product((((40, 70), (70, 1), 3), ((70, 50), (1, 70), 16)), (40, 50), half, half)
-    assert launch is not None and launch.blocks <= CHIP.cube_cores
+    product = chip.device_product((((40, 70), (70, 1), 3), ((70, 50), (1, 70), 16)), (40, 50), half, half)
+    assert product is not None
+    launch = product()
+    assert launch.blocks <= CHIP.cube_cores
     out = np.zeros((40, 50), "f2")
     run(launch, [whole_a, whole_b, out])
     np.testing.assert_allclose(out, a.astype("f4") @ b.astype("f4").T, rtol=2e-3)
     larger = chip.device_product((((400, 7), (7, 1), 3), ((7, 50), (1, 7), 16)), (400, 50), half, half)
-    assert larger is not None and larger.code is launch.code, "only the comments of its source differ"
+    assert larger is not None and larger().code is launch.code, "only the comments of its source differ"
 
 
 def test_products_that_the_host_multiplies(chip: NPU) -> None:
