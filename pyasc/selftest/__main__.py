@@ -71,6 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     output = options.output or Path(time.strftime("pyasc-selftest-%Y%m%d-%H%M%S.md"))
+    fresh = not output.exists()
     try:
         output.touch()
     except OSError as error:
@@ -81,10 +82,12 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="pyasc-selftest-") as cache:
         there, absent, facts = _look(cache, options.full)
         if options.backend:
+            options.backend = ["npu:0" if name == "npu" else name for name in options.backend]
             missing = [name for name in options.backend if name not in there]
             if missing:
                 reasons = "".join(f"; {name}: {reason}" for name, reason in absent)
-                output.unlink()
+                if fresh:
+                    output.unlink()
                 parser.error(f"expected --backend of {', '.join(there)}, given {missing[0]!r}{reasons}")
             absent += [(name, "not asked for") for name in there if name not in options.backend]
             there = options.backend

@@ -78,7 +78,9 @@ def _bytes(nbytes: int) -> str:
 
 
 def _best(function: Callable[[], Any], wait: Callable[[], None]) -> float:
-    """Seconds of the best call."""
+    """Seconds of the best call, after one that may compile."""
+    function()
+    wait()
     best, spent = float("inf"), 0.0
     while spent < SHORTEST_S:
         start = perf_counter()

@@ -98,12 +98,20 @@ def _backend(result: Result) -> list[str]:
             )
     if result.measurements:
         lines += ["", "| figure | | |", "| --- | ---: | --- |"]
-        lines += [f"| {m['name']} | {m['value']:.3g} | {m['unit']} |" for m in result.measurements]
+        lines += [f"| {m['name']} | {_number(m['value'])} | {m['unit']} |" for m in result.measurements]
+    memory = result.stats.get("memory", {})
+    if memory.get("total"):
+        free, total = (f"{memory[name] / 2**30:.1f} GiB" for name in ("free", "total"))
+        lines += ["", f"At its end {free} of the device's {total} were free."]
     for failure in result.failures[:SHOWN]:
         lines += ["", f"### {failure['group']}: {failure['name']}", "", *_fence(_said(failure))]
     if len(result.failures) > SHOWN:
         lines += ["", f"{len(result.failures) - SHOWN} more failures are in the JSON."]
     return lines
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _said(failure: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from pyasc.ops.registry import case, find
 from pyasc.selftest import __main__ as command
-from pyasc.selftest import check, checks, machine, op_table, report, runner
+from pyasc.selftest import check, checks, machine, measures, op_table, report, runner
 from pyasc.selftest.op_table import Trial
 
 # A worker whose checks do what checks do at their worst.
@@ -141,9 +142,12 @@ def test_the_report_holds_everything_and_no_secrets(monkeypatch: pytest.MonkeyPa
     result.failures.append(
         {"group": "op table", "name": "exp", "error": "Mismatch", "message": "/home/somebody/x", "trace": ""}
     )
+    result.measurements.append({"name": "replayed", "value": 7580.4, "unit": "µs"})
+    result.stats = {"memory": {"free": 3 << 29, "total": 2 << 30}}
     text = report.markdown("now", {"full": False}, facts, [("sim", "no compiler\nhere")], [result])
     assert "geheim" not in text and "/home/somebody" not in text
     assert "**1 failed.**" in text and "sim was not tried: no compiler here" in text
+    assert "| replayed | 7580 | µs |" in text and "1.5 GiB of the device's 2.0 GiB were free" in text
     whole = report.parsed(text)
     assert whole["backends"][0]["failures"][0]["message"] == "~/x"
     assert whole["absent"]["sim"] == "no compiler\nhere" and whole["machine"] == json.loads(json.dumps(facts))
@@ -171,6 +175,12 @@ def test_the_command(
     with pytest.raises(SystemExit):
         command.main(["--backend", "tpu", "--output", str(output)])
     assert "expected --backend of cpu, given 'tpu'" in capsys.readouterr().err
+    assert output.stat().st_size > 0  # an earlier report stays
+    with pytest.raises(SystemExit):
+        command.main(["--backend", "npu", "--output", str(tmp_path / "new.md")])
+    said = capsys.readouterr()
+    assert "given 'npu:0'" in said.err and "npu: expected CANN" in said.err
+    assert not (tmp_path / "new.md").exists()
     with pytest.raises(SystemExit):
         command.main(["--output", "/nowhere/report.md"])
 
@@ -193,3 +203,14 @@ def test_a_driver_that_crashes_when_it_is_asked(monkeypatch: pytest.MonkeyPatch,
     there, absent, facts = command._look(str(tmp_path), False)
     assert there == ["cpu"] and "numpy" in facts
     assert absent[0][0] == "sim" and "SIGSEGV" in absent[-1][1]
+
+
+def test_a_figure_leaves_out_the_first_call() -> None:
+    calls: list[int] = []
+
+    def compiles_at_first() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            time.sleep(2 * measures.SHORTEST_S)
+
+    assert measures._best(compiles_at_first, lambda: None) < measures.SHORTEST_S
