@@ -269,7 +269,9 @@ def test_nothing_is_written_without_a_disk_cache(own_table: Path) -> None:
 # --- on a device ------------------------------------------------------------------------------------------
 
 
-def test_measured_on_the_device(own_table: Path, npu: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_on_the_device(
+    own_table: Path, npu_machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = np.random.default_rng(1).random((300, 7)).astype("f4")
     with pyasc.backend("npu"):
         before = _runtime.device_stats(0)["launches"]
