@@ -193,8 +193,10 @@ class Scheduler:
         """Why a value runs on the host."""
         if value.primitive is KERNEL:
             return "a kernel written by hand"
-        if value.primitive.kind is Kind.HOST or value.primitive is EMPTY:
+        if value.primitive is EMPTY:
             return "runs on the host"
+        if value.primitive.kind is Kind.HOST:
+            return "runs on the host: there is no kernel for it"
         attrs = () if value.primitive.kind in (Kind.VIEW, Kind.UPDATE) else value.attrs
         name = value.primitive.name
         dtypes = self.narrow.dtypes(value)

@@ -141,6 +141,13 @@ def test_kernels_are_counted_for_each_backend() -> None:
     assert pyasc.cache_stats()["misses"] == compiles + 1
 
 
+def test_what_runs_on_the_host_says_why() -> None:
+    x = pyasc.asarray(np.ones((8, 8)))
+    for y in (pyasc.sort(x), pyasc.cumsum(x, axis=0), x @ x, pyasc.linalg.inv(x)):
+        (call,) = pyasc.explain(y, backend="sim").kernels
+        assert (call.kind, call.reason) == ("host", "runs on the host: there is no kernel for it")
+
+
 def test_what_the_chip_lacks_is_compiled_for_the_host() -> None:
     x = pyasc.asarray(np.linspace(1, 2, 50))  # float64
     with pyasc.backend("sim"):
