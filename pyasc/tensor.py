@@ -131,7 +131,11 @@ class Tensor(TensorBase):
         from .lazy.evaluate import buffer_of
 
         owner = self if self.base is None else self.base
-        array = _runtime.array(buffer_of(owner), owner.shape, owner.dtype)
+        buffer = buffer_of(owner)
+        start = 0 if events.recorder is None or buffer.on_host else perf_counter_ns()
+        array = _runtime.array(buffer, owner.shape, owner.dtype)
+        if start and events.recorder is not None:
+            events.recorder.add("download", "tensor to array", start, perf_counter_ns(), array.nbytes)
         if owner is self:
             return array
         if 0 in self.shape:

@@ -87,7 +87,7 @@ def test_the_picture_has_a_row_for_each_lane(profiler: Profiler) -> None:
     assert {"upload", "download", "kernel"} <= set(texts)
 
 
-def test_a_plan_on_a_device(npu: Any) -> None:
+def test_a_plan_on_a_device(npu_machine: Any) -> None:
     """What the device says of itself: a kernel after its upload, a download after its kernel."""
     x = np.arange(1000, dtype=np.float32)
     with pyasc.backend("npu:0"), Profiler() as profiler:
@@ -104,3 +104,15 @@ def test_a_plan_on_a_device(npu: Any) -> None:
     assert uploads[0].end <= kernels[0].start and kernels[0].end <= downloads[0].start
     assert all(0 <= e.start <= e.end for e in profiler.events)
     assert sum(e.nbytes for e in downloads) >= x.nbytes
+    (fetched,) = [e for e in profiler.events if e.name == "tensor to array"]
+    assert fetched.kind == "download" and fetched.nbytes == x.nbytes and not fetched.device
+    assert fetched.line is not None and fetched.line[1] - first == 6
+
+
+def test_what_the_host_has_is_not_fetched(npu_machine: Any) -> None:
+    with pyasc.backend("npu:0"):
+        y = pyasc.asarray(np.arange(8.0, dtype=np.float32)) * 2
+        y.numpy()
+        with Profiler() as profiler:
+            y.numpy()
+    assert not [e for e in profiler.events if e.kind == "download"]
