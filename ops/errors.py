@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import warnings
 from types import CodeType
 from typing import NamedTuple, Self
 
@@ -47,6 +48,12 @@ def format_line(line: tuple[str, int, str]) -> str:
     """``at file:line: source`` as it stands at the end of a message."""
     filename, number, source = line
     return f"at {filename}:{number}" + (f": {source}" if source else "")
+
+
+def warn(message: str) -> None:
+    """A RuntimeWarning at the user's line."""
+    filename, number, _ = user_line() or ("pyasc", 1, "")
+    warnings.warn_explicit(message, RuntimeWarning, filename, number)
 
 
 class PyascError(Exception):

@@ -146,8 +146,8 @@ def detect() -> Detected:
     except _runtime.DeviceFailure as failure:
         said = failure.text or failure.message or f"{failure.call} gave {failure.code}"
         raise ToolkitError(
-            f"expected devices that {toolkit.library} finds, given: {said.rstrip('.')}; is the "
-            "driver installed?",
+            f"expected devices that {toolkit.library} finds, given: {said.rstrip('.')}; see with "
+            "npu-smi info whether the driver is installed and this user may use it",
             toolkit.root,
         ) from None
 

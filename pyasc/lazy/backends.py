@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..backend.base import Backend
 from ..backend.cpu.backend import CPU
-from ..ops.errors import ArgumentError
+from ..ops.errors import ArgumentError, warn
 from .cache import kernels
 
 if TYPE_CHECKING:
@@ -76,11 +75,9 @@ def default() -> str:
     except UnusableError as error:
         if error.broken and str(error) not in _warned:
             _warned.add(str(error))
-            warnings.warn(
+            warn(
                 f"[backend] computing on the CPU, not on an NPU: {error}. PYASC_BACKEND=cpu says that "
-                "this is meant.",
-                RuntimeWarning,
-                stacklevel=2,
+                "this is meant."
             )
         return "cpu"
     return "npu:0" if found.count else "cpu"

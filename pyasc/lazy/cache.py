@@ -12,7 +12,6 @@ import gc
 import hashlib
 import os
 import threading
-import warnings
 from collections import Counter, OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from ..backend.base import Backend, Executable, LaunchError
 from ..backend.ir import Binding, Kernel
 from ..backend.progress import Progress
 from ..config import config
+from ..ops.errors import warn
 from . import events
 from .bucket import Buckets
 
@@ -299,11 +299,9 @@ class KernelCache:
         except OSError as error:
             if not self._disk_warned:
                 self._disk_warned = True
-                warnings.warn(
+                warn(
                     f"[cache] kernels are not kept on disk: {error.strerror or error} ({path.parent}). "
-                    "Set PYASC_CACHE_DIR to a folder that can be written.",
-                    RuntimeWarning,
-                    stacklevel=2,
+                    "Set PYASC_CACHE_DIR to a folder that can be written."
                 )
 
     def folder(self) -> Path:

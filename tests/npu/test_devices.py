@@ -46,6 +46,7 @@ def test_a_driver_that_fails_costs_one_warning(
     assert pyasc.config.backend == "cpu"
     warned = [str(w.message) for w in recwarn if w.category is RuntimeWarning]
     assert len(warned) == 1 and "computing on the CPU" in warned[0] and "driver" in warned[0]
+    assert next(w.filename for w in recwarn if w.category is RuntimeWarning) == __file__
 
 
 def test_what_is_put_on_a_device_is_computed_there(npu_machine: Machine) -> None:
