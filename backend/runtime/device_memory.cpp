@@ -111,7 +111,10 @@ DeviceBlock Device::allocate(size_t nbytes, Lane lane) {
         const auto end = Clock::now() + std::chrono::milliseconds(patience_ms);
         while (!wait_all(20) && Clock::now() < end) {
         }
-        if (!attempt()) throw OutOfMemory{nbytes, stats().memory};
+        if (!attempt()) {
+            const DeviceStats now = stats();
+            throw OutOfMemory{nbytes, now.memory, now.free, now.total};
+        }
     }
     for (size_t k = 0; k < lanes; ++k) {
         const Ticket use{static_cast<Lane>(k), block.uses[k]};

@@ -74,9 +74,12 @@ void raise_failure(const npu::Failure& failure, int device) {
 void raise_memory_error(const OutOfMemory& error, int device) {
     const std::string limit = error.stats.limit ? readable(error.stats.limit) : "none";
     const std::string where = device < 0 ? "" : " on npu:" + std::to_string(device);
+    const std::string there =
+        error.total ? ", " + readable(error.free) + " of the device's " + readable(error.total) + " free"
+                    : "";
     const std::string text = "[allocate] " + readable(error.asked) + " (" + std::to_string(error.asked) +
                              " bytes) asked" + where + ", given " + readable(error.stats.used) + " in use, " +
-                             readable(error.stats.cached) + " cached, limit " + limit;
+                             readable(error.stats.cached) + " cached, limit " + limit + there;
     PyErr_SetString(memory_error ? memory_error : PyExc_MemoryError, text.c_str());
     throw py::error_already_set();
 }

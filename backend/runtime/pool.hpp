@@ -30,6 +30,8 @@ struct MemoryStats {
 struct OutOfMemory {
     size_t asked;
     MemoryStats stats;
+    size_t free = 0;  // of a device, as its driver says: others may hold the rest
+    size_t total = 0;
 };
 
 class Pool {
