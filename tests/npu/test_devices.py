@@ -163,3 +163,15 @@ def test_blocking_launches_are_a_setting(npu_machine: Machine) -> None:
             pyasc.sync(x * 3)  # `sync` would wait anyway: the message names one kernel
     npu_machine.clear_complaints()
     assert float((x + 1).sum()) == 128
+
+
+def test_devices_that_others_have_are_not_seen(toolkit: Toolkit, run_python: Callable[..., Any]) -> None:
+    program = """
+        import pyasc
+        print([d.name for d in pyasc.devices()], (pyasc.ones(2) + 1).device)
+    """
+    for visible, expected in (("3,1", "['cpu', 'npu:0', 'npu:1'] npu:0"), ("2", "['cpu', 'npu:0'] npu:0")):
+        more = {"STANDIN_DEVICES": "4", "ASCEND_RT_VISIBLE_DEVICES": visible}
+        assert run_python(program, **toolkit.environment(), **more).stdout == f"{expected}\n"
+    hidden = run_python(program, **toolkit.environment(), ASCEND_RT_VISIBLE_DEVICES="9")
+    assert hidden.stdout == "['cpu'] cpu\n" and "there is no device" in hidden.stderr

@@ -9,7 +9,7 @@ Environment, read by ``aclInit`` and `Machine.reset`:
 
 ====================== ===============================================================================
 STANDIN_DELAY_US       before each task a stream sleeps, at most so long (0); STANDIN_SEED: the seed
-STANDIN_DEVICES        how many there are (2)
+STANDIN_DEVICES        how many there are (2); ASCEND_RT_VISIBLE_DEVICES: which of them are seen
 STANDIN_MEMORY         bytes of each (64 GiB); STANDIN_EVENTS, STANDIN_STREAMS: how many at once
 STANDIN_MODEL_TIME     1: tasks take modelled times on a clock of their own, which events tell
 STANDIN_KERNEL_US      what a kernel then takes (0); STANDIN_GB_PER_S: of a copy from or to the host (25)

@@ -6,6 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 #include "standin.hpp"
 
@@ -51,6 +52,14 @@ Machine& machine() {
 void read_settings() {
     Settings& s = machine().settings;
     s.devices = static_cast<uint32_t>(number_of("STANDIN_DEVICES", 2));
+    if (const char* visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES")) {
+        // Those that are named and there become 0, 1, …; what follows one that is not there does not count.
+        uint32_t seen = 0;
+        std::istringstream names(visible);
+        for (std::string name; std::getline(names, name, ',') && !name.empty(); ++seen)
+            if (std::strtoul(name.c_str(), nullptr, 10) >= s.devices) break;
+        s.devices = seen;
+    }
     s.memory = number_of("STANDIN_MEMORY", uint64_t{64} << 30);
     s.events = static_cast<uint32_t>(number_of("STANDIN_EVENTS", 65536));
     s.streams = static_cast<uint32_t>(number_of("STANDIN_STREAMS", 1024));
