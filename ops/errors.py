@@ -9,7 +9,7 @@ import linecache
 import sys
 import warnings
 from types import CodeType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -67,6 +67,10 @@ class PyascError(Exception):
     def of(self, operation: str) -> Self:
         """The same error in the name of the operation that the user called."""
         return type(self)(f"[{operation}] {self.message.partition('] ')[2]}", self.line)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Read in another process, it keeps its line and gets no other."""
+        return type(self), (self.message, self.line), self.__dict__
 
 
 class ShapeError(PyascError, ValueError):
@@ -161,6 +165,9 @@ class KernelError(PyascError, SyntaxError):
 
     def of(self, operation: str) -> Self:
         return type(self)(f"[{operation}] {self.message.partition('] ')[2]}", self.span, self.line)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.span, self.line), self.__dict__
 
     def __str__(self) -> str:
         if self.span is None or not self.span.text:

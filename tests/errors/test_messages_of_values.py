@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from mistakes import Mistake, check, label, x
 
 import pyasc
+from pyasc.ops import errors
 
 
 def traced(function: Callable[[Any], Any]) -> Any:
@@ -83,3 +85,18 @@ def test_settings_of_the_environment(run_python: Callable[..., Any]) -> None:
     ):
         said = run_python("import pyasc", check=False, **{variable: value}).stderr
         assert text in said and variable in said and repr(value) in said
+
+
+def test_an_error_of_another_process_reads_the_same() -> None:
+    where = ("program.py", 3, "y = f(x)")
+    span = errors.Span("program.py", 3, "    y = f(x)", 8, 12)
+    for error in (
+        errors.DeviceError("[exp] expected npu:0 to compute", where),
+        errors.AxisError("[sum] expected an axis", where),
+        errors.FolderError("[save] expected a folder", where),
+        errors.KernelError("[kernel] expected a call", span),
+    ):
+        error.add_note("in worker 3")
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error) and str(again) == str(error)
+        assert (again.line, again.__notes__) == (error.line, ["in worker 3"])
