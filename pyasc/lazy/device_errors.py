@@ -75,9 +75,10 @@ def error_of(failure: _runtime.DeviceFailure, current: Run | None = None) -> Bac
         else ""
     )
     line = recorded_line(meant[0][1]) if meant and meant[0][1] is not None else None
+    # That is no call of ACL's, and the text says it in full.
+    code = "" if failure.call == "fork" else f" ({failure.call}: {failure.code}{said})"
     return DeviceError(
-        f"[{name}] expected npu:{failure.device} to compute, given {text} "
-        f"({failure.call}: {failure.code}{said}){culprit}{advice}",
+        f"[{name}] expected npu:{failure.device} to compute, given {text}{code}{culprit}{advice}",
         line,
     )
 
