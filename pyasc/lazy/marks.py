@@ -13,7 +13,7 @@ from typing import Any
 
 from ..backend import _runtime
 from ..config import config
-from ..ops.errors import recorded_line
+from ..ops.errors import recorded_line, warn
 from .device_errors import Where
 from .events import Note
 
@@ -32,6 +32,8 @@ def on() -> bool:
         return False
     library = _library()
     if library is None:
+        if config.marks == "on":
+            warn(f"[marks] expected {LIBRARY} of CANN to mark launches with, given none: nothing is marked")
         return False
     try:
         functions = [ctypes.cast(library[name], ctypes.c_void_p).value for name in _NAMES]

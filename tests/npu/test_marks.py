@@ -71,7 +71,7 @@ def test_only_where_msprof_listens(monkeypatch: pytest.MonkeyPatch, library: Pat
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: list[Any]) -> None:
     use(monkeypatch, tmp_path)
-    with pyasc.config.override(marks="on"):
+    with pytest.warns(RuntimeWarning, match=f"expected {marks.LIBRARY}"), pyasc.config.override(marks="on"):
         assert not marks.on() and not given
         marks.on.cache_clear()
         (tmp_path / "lib64").mkdir()
