@@ -201,7 +201,7 @@ def _kernel_file(name: str, launch: ProjectLaunch) -> str:
         "#ifdef ON_SIMULATOR",
         *_wrapped(f"    sim::launch({kind}, {blocks}, [&] {{ {name}(", given, "); });"),
         "#else",
-        *_wrapped(f"    {name}<<<{blocks}, nullptr, device.stream()>>>(", given, ");"),
+        *_wrapped(f"    {name}<<<{blocks}, 0, device.stream()>>>(", given, ");"),
         "#endif",
         "    device.wait();",
         "}",
