@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 
 namespace pyasc::npu {
@@ -64,6 +65,27 @@ void* open_library(const std::string& path) {
         throw Failure{"dlopen", code::no_library, reason ? reason : "", false, {}};
     }
     return handle;
+}
+
+// By what number exceptions tell of a device: the driver's, which is another where ASCEND_RT_VISIBLE_DEVICES
+// chooses among its devices.
+uint32_t told_number(int device) {
+    int32_t number = device;
+    const Acl* acl = current.load(std::memory_order_acquire);
+    if (acl && acl->aclrtGetLogicDevIdByUserDevId) {
+        if (acl->aclrtGetLogicDevIdByUserDevId(device, &number) == code::success)
+            return static_cast<uint32_t>(number);
+        drop_message(*acl);
+    }
+    const char* chosen = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
+    for (int k = 0; chosen && *chosen; ++k) {
+        char* end = nullptr;
+        const long value = std::strtol(chosen, &end, 10);
+        if (end == chosen) break;
+        if (k == device) return static_cast<uint32_t>(value);
+        chosen = *end == ',' ? end + 1 : nullptr;
+    }
+    return static_cast<uint32_t>(device);
 }
 
 // The callback is of the whole process: where there is only one, it is another library's if that initialised
@@ -154,10 +176,12 @@ bool pending_exceptions() noexcept { return exception_count.load(std::memory_ord
 
 std::vector<DeviceException> take_exceptions(int device) {
     std::vector<DeviceException> taken;
+    if (!pending_exceptions()) return taken;
+    const uint32_t number = told_number(device);
     const std::lock_guard<std::mutex> lock(exception_mutex());
     auto& all = exceptions();
     for (size_t k = 0; k < all.size();) {
-        if (all[k].device == static_cast<uint32_t>(device)) {
+        if (all[k].device == number) {
             taken.push_back(all[k]);
             all.erase(all.begin() + static_cast<ptrdiff_t>(k));
         } else {

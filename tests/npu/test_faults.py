@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from standin.machine import Machine
-from standin.toolkit import OLD, Toolkit, build
+from standin.toolkit import NEW, OLD, Toolkit, build
 
 import pyasc
 from pyasc.backend import _runtime
@@ -276,6 +276,32 @@ def test_an_older_toolkit(tmp_path: Path, run_python: Callable[..., Any]) -> Non
         print((pyasc.exp(x * 0) + x.sum()).device, float((x * 2).sum()))
     """
     assert run_python(program, **old.environment()).stdout == f"{DEVICE} 9900.0\n"
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_an_exception_on_a_chosen_device(
+    tmp_path: Path, run_python: Callable[..., Any], version: str
+) -> None:
+    """The driver tells of it by its own number of the device."""
+    program = """
+        import numpy as np, pyasc
+        from standin.machine import Machine
+        import os, pathlib
+        machine = Machine(pathlib.Path(os.environ["ASCEND_HOME_PATH"], "lib64", "libascendcl.so"))
+        print([d.name for d in pyasc.devices()])
+        x, y = pyasc.asarray(np.ones(1000, np.float32)), pyasc.asarray(np.ones((3, 70), np.float32))
+        pyasc.sync(x + 1, y + 1)
+        machine.inject("kernel", 2, 507035)
+        try:
+            pyasc.sync(x + 1, y + 1)
+        except pyasc.errors.DeviceError as error:
+            print("in the kernel add(float32[" in str(error))
+        print(float((x + 1).sum()))
+    """
+    toolkit = build(tmp_path / "cann", version)
+    environment = {**toolkit.environment(), "STANDIN_DEVICES": "4", "ASCEND_RT_VISIBLE_DEVICES": "3,1"}
+    ran = run_python(program, PYTHONPATH=str(Path(__file__).parent), **environment).stdout
+    assert ran == "['cpu', 'npu:0', 'npu:1']\nTrue\n2000.0\n"
 
 
 def test_after_a_fork() -> None:

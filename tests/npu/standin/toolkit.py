@@ -32,7 +32,8 @@ NEWEST = "9.0.0"  # of those for which pyasc makes libraries of the host
 NEWER = (  # than 8.1
     "aclrtBinaryLoadFromData", "aclrtExceptionInfoCallbackRegister", "aclrtExceptionInfoCallbackUnregister",
     "aclrtLaunchKernelWithHostArgs", "aclrtGetHardwareSyncAddr",
-    "aclrtGetDeviceInfo", "aclrtGetFunctionName", "aclrtStreamWaitEventWithTimeout",
+    "aclrtGetLogicDevIdByUserDevId", "aclrtGetDeviceInfo", "aclrtGetFunctionName",
+    "aclrtStreamWaitEventWithTimeout",
     "aclrtGetEventId", "aclrtGetEventAvailNum", "aclrtCtxGetCurrentDefaultStream",
     "aclrtGetStreamAvailableNum",
 )  # fmt: skip

@@ -52,13 +52,16 @@ Machine& machine() {
 void read_settings() {
     Settings& s = machine().settings;
     s.devices = static_cast<uint32_t>(number_of("STANDIN_DEVICES", 2));
-    if (const char* visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES")) {
+    s.visible.clear();
+    if (const char* chosen = std::getenv("ASCEND_RT_VISIBLE_DEVICES")) {
         // Those that are named and there become 0, 1, …; what follows one that is not there does not count.
-        uint32_t seen = 0;
-        std::istringstream names(visible);
-        for (std::string name; std::getline(names, name, ',') && !name.empty(); ++seen)
-            if (std::strtoul(name.c_str(), nullptr, 10) >= s.devices) break;
-        s.devices = seen;
+        std::istringstream names(chosen);
+        for (std::string name; std::getline(names, name, ',') && !name.empty();) {
+            const auto number = static_cast<uint32_t>(std::strtoul(name.c_str(), nullptr, 10));
+            if (number >= s.devices) break;
+            s.visible.push_back(number);
+        }
+        s.devices = static_cast<uint32_t>(s.visible.size());
     }
     s.memory = number_of("STANDIN_MEMORY", uint64_t{64} << 30);
     s.events = static_cast<uint32_t>(number_of("STANDIN_EVENTS", 65536));
@@ -86,6 +89,12 @@ void read_settings() {
     s.chip.cube_cores = numbers[7];
     s.chip.vector_cores = numbers[8];
     if (machine().devices.size() < s.devices) machine().devices.resize(s.devices);
+}
+
+uint32_t number_of_driver(int32_t device) {
+    const auto& visible = machine().settings.visible;
+    const auto index = static_cast<uint32_t>(device);
+    return index < visible.size() ? visible[index] : index;
 }
 
 Time clock_now() {
@@ -255,6 +264,14 @@ ACL_EXPORT aclError aclrtGetDeviceCount(uint32_t* count) {
     if (!machine().initialised) read_settings();
     if (machine().settings.devices == 0) return fail(207004, "there is no device");
     *count = machine().settings.devices;
+    return success;
+}
+
+ACL_EXPORT aclError aclrtGetLogicDevIdByUserDevId(const int32_t number, int32_t* const of_driver) {
+    Call call("aclrtGetLogicDevIdByUserDevId", false);
+    if (call.error) return call.error;
+    if (aclError error = check_device(number)) return error;
+    *of_driver = static_cast<int32_t>(number_of_driver(number));
     return success;
 }
 

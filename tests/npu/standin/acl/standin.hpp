@@ -29,6 +29,7 @@ using Time = int64_t;  // nanoseconds: of the device's clock, or of the modelled
 // From the environment, read by aclInit and standin_reset.
 struct Settings {
     uint32_t devices = 2;
+    std::vector<uint32_t> visible;  // ASCEND_RT_VISIBLE_DEVICES
     uint64_t memory = uint64_t{64} << 30;
     uint32_t events = 65536, streams = 1024;
     uint32_t delay_us = 0;  // at most, before each task
@@ -215,6 +216,7 @@ std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
 aclError fault(const char* point);
 
 void read_settings();
+uint32_t number_of_driver(int32_t device);  // the driver's number of a device
 Time clock_now();
 
 // Memory

@@ -109,7 +109,7 @@ void failed(Lock& lock, Stream& stream, const Task& task, aclError code, const s
     }
     if (stream.context->stops && !stream.context->error) stream.context->error = code;
     if (auto callback = all.callback) {
-        rtExceptionInfo info{task.id, stream.id, 0, static_cast<uint32_t>(stream.device),
+        rtExceptionInfo info{task.id, stream.id, 0, number_of_driver(stream.device),
                              static_cast<uint32_t>(code)};
         lock.unlock();
         callback(&info);
