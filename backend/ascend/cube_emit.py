@@ -84,7 +84,9 @@ class _Kernel:
         parameters = ", ".join([*pointers, "Tiling tiling"]) + ")"
         head = start + parameters if len(start + parameters) < 105 else f"{start}\n    {parameters}"
         with w.block(head):
-            w("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);")
+            # One whose cores wait for each other is none for cube cores only, though it runs on no others.
+            kind = "MIX_AIC_1_0" if self.splits else "AIC_ONLY"
+            w(f"KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_{kind});")
             if self.c.dtype != "int8":
                 w(f"set_ctrl(sbitset1(get_ctrl(), {IEEE_MODE}));  // infinity and NaN as they are")
             w("MatrixProduct product;")

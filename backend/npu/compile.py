@@ -32,6 +32,12 @@ _DEVICE = (
 _LIBRARY = ("-x", "asc", "-O2", "-std=c++17", "-fPIC", "--shared")
 _LINK = ("-m", "aicorelinux", "-Ttext=0", "-static")
 _FULL = "No space left on device"
+_CORES = {"vector": ("vec",), "cube": ("cube",), "mixed": ("cube", "vec")}
+_SIDES = {"cube": "mix_aic", "vec": "mix_aiv"}
+# How cores wait for each other in hardware, through an address that the kernel must be given.
+_SIGNALS = re.compile(
+    r"\b(?:SyncAll\s*(?:<\s*\w+\s*>)?\s*\(\s*\)|CrossCore(?:Set|Wait)Flag\b|ffts_cross_core_sync\b)"
+)
 
 
 class _Job(NamedTuple):
@@ -64,14 +70,15 @@ def compile(generated: Generated, toolkit: Toolkit, store: Store | None = None) 
     bytes
         An ELF file.
     str
-        What it is: ``"vector"``, ``"cube"``, ``"mixed"`` or ``"library"``, as `DeviceCode` has it.
+        What it is: ``"vector"``, ``"cube"``, ``"mixed"`` or ``"library"``, as `DeviceCode` has it; mixed too
+        where cores of one kind signal to each other.
 
     Raises
     ------
     LaunchError
         With the compiler's first errors, their lines and the command to run again, or how it failed.
     """
-    kind = "library" if toolkit.makes_libraries else generated.cores
+    kind = "library" if toolkit.makes_libraries else "mixed" if _signals(generated) else generated.cores
     jobs = _library(generated, toolkit) if kind == "library" else _device(generated, toolkit)
     key = "\0".join(
         (
@@ -109,23 +116,39 @@ def _includes(toolkit: Toolkit) -> tuple[str, ...]:
 
 def _library(generated: Generated, toolkit: Toolkit) -> list[_Job]:
     options = (*_LIBRARY, f"--npu-arch={generated.chip.architecture}", *_includes(toolkit))
-    return [_Job(f"{generated.name}.asc", generated.source + _stub(generated), options)]
+    return [_Job(f"{generated.name}.asc", _marked(generated) + _stub(generated), options)]
+
+
+def _marked(generated: Generated) -> str:
+    """The source with the kernel's cores said, if it does not say them: the compiler cannot always tell."""
+    source = generated.source
+    if re.search(r"\b(?:__vector__|__cube__|__mix__|KERNEL_TASK_TYPE)", source):
+        return source
+    mark = {"vector": "__vector__", "cube": "__cube__", "mixed": "__mix__(1, 2)"}[generated.cores]
+    if re.search(r"\bCrossCore(?:Set|Wait)Flag\b", source):  # not allowed with the first two
+        mark = {"vector": "__mix__(0, 1)", "cube": "__mix__(1, 0)"}.get(generated.cores, mark)
+    at = source.index("__global__", _definition(generated).start()) + len("__global__")
+    return f"{source[:at]} {mark}{source[at:]}"
 
 
 def _device(generated: Generated, toolkit: Toolkit) -> list[_Job]:
     """What is compiled; a kernel for both kinds of cores for each."""
     architecture = generated.chip.architecture
     assert architecture == "dav-2201", architecture  # which CANN 8 calls c220
-    file, source = f"{generated.name}.cce", generated.source
-    cores = {"vector": ("vec",), "cube": ("cube",), "mixed": ("cube", "vec")}[generated.cores]
+    cores = _CORES[generated.cores]
+    source = _entered(generated) if _signals(generated) else _described(generated)
     jobs = []
     for core in cores:
         options = (*_DEVICE, f"--cce-aicore-arch=dav-c220-{core}", *_includes(toolkit))
-        if len(cores) > 1:
-            side = {"cube": "mix_aic", "vec": "mix_aiv"}[core]
-            options = (*options, f"-D{generated.name}={generated.name}_{side}")
-        jobs.append(_Job(file, _entered(generated) if len(cores) > 1 else source, options))
+        if _signals(generated):
+            options = (*options, f"-D{generated.name}={generated.name}_{_SIDES[core]}")
+        jobs.append(_Job(f"{generated.name}.cce", source, options))
     return jobs
+
+
+def _signals(generated: Generated) -> bool:
+    """Whether its cores wait for each other, so that it takes the address for that."""
+    return generated.cores == "mixed" or _SIGNALS.search(generated.source) is not None
 
 
 def _definition(generated: Generated) -> re.Match[str]:
@@ -182,12 +205,26 @@ def _on_host(ctype: str) -> str:
     return re.sub(r"\b(__gm__|const|__restrict__)\s*", "", ctype).strip()
 
 
-def _entered(generated: Generated) -> str:
-    """The source of a kernel for both kinds of cores, entered by a function that takes the address for
-    signals between cores first. Its lines stay where they are.
+def _described(generated: Generated) -> str:
+    """The source of a kernel for one kind of cores, with a record after it that tells the loader of which:
+    what the headers call ``FunLevelKType``."""
+    name, value = generated.name, {"cube": 2, "vector": 3}[generated.cores]
+    kept = f'__attribute__((used, section(".ascend.meta.{name}")))'
+    return f"""{generated.source}
+struct PyascKind {{
+    uint16_t kind, kindBytes;
+    uint32_t value;
+}};
+static const PyascKind {name}_record {kept} = {{1, 4, {value}}};
+"""
 
-    The records after it tell the loader that a block is one cube core and two vector cores: what the headers
-    call ``FunLevelMixCoreType``, with the kind ``K_TYPE_MIX_AIC_MAIN`` and the ratio.
+
+def _entered(generated: Generated) -> str:
+    """The source of a kernel whose cores signal to each other, entered by a function that takes the address
+    for that first. Its lines stay where they are.
+
+    The records after it tell the loader how many cube and vector cores a block is: what the headers call
+    ``FunLevelMixCoreType``, with the kind, ``K_TYPE_MIX_AIC_MAIN`` or ``K_TYPE_MIX_AIV_MAIN``, and the ratio.
     """
     found, name, source = _definition(generated), generated.name, generated.source
     newlines = "\n" * source[found.start() : found.start("parameters")].count("\n")
@@ -195,11 +232,12 @@ def _entered(generated: Generated) -> str:
     parameters = _parameters(generated)
     taken = ", ".join(["GM_ADDR signals", *(f"{ctype} {n}" for ctype, n in parameters)])
     given = ", ".join(n for _, n in parameters)
+    kind, ratio = {"vector": (5, "0, 1"), "cube": (4, "1, 0"), "mixed": (4, "1, 2")}[generated.cores]
     sections = "\n".join(
-        f"#if defined(__DAV_C220_{core}__)\n"
-        f"static const PyascMixed {name}_{side}_record __attribute__((used, section"
-        f'(".ascend.meta.{name}_{side}"))) = {{1, 4, 4, 3, 4, 1, 2}};\n#endif'
-        for core, side in (("CUBE", "mix_aic"), ("VEC", "mix_aiv"))
+        f"#if defined(__DAV_C220_{core.upper()}__)\n"
+        f"static const PyascMixed {name}_{_SIDES[core]}_record __attribute__((used, section"
+        f'(".ascend.meta.{name}_{_SIDES[core]}"))) = {{1, 4, {kind}, 3, 4, {ratio}}};\n#endif'
+        for core in _CORES[generated.cores]
     )
     return f"""{source[: found.start()]}{inner}{source[found.end() :]}
 extern "C" __global__ __aicore__ void {name}({taken})

@@ -59,7 +59,6 @@ using ExceptionCallback = void (*)(void* information);
     F(aclrtLaunchKernelWithHostArgs, int, void*, uint32_t, void*, void*, void*, size_t, void*, size_t) \
     F(aclrtKernelArgsInit, int, void*, void**)                                                         \
     F(aclrtKernelArgsAppend, int, void*, void*, size_t, void**)                                        \
-    F(aclrtKernelArgsParaUpdate, int, void*, void*, void*, size_t)                                     \
     F(aclrtKernelArgsFinalize, int, void*)                                                             \
     F(aclrtLaunchKernelWithConfig, int, void*, uint32_t, void*, void*, void*, void*)                   \
     F(aclrtGetHardwareSyncAddr, int, void**)                                                           \

@@ -19,15 +19,28 @@ constexpr uint32_t magic_mixed = 0x43554245;
 constexpr uint32_t magic_vector = 0x41415246;
 constexpr uint32_t magic_cube = 0x41494343;
 
+// How a launch is scheduled.
+struct LaunchAttribute {
+    int id;
+    uint32_t value[4];
+};
+struct LaunchConfiguration {
+    LaunchAttribute* attributes;
+    size_t count;
+};
+// Cores that wait for each other begin together: those of two streams could else have half of them each.
+LaunchAttribute together{1, {1}};
+LaunchConfiguration launch_together{&together, 1};
+
 // A file with code in it, for loaders that want one; gone with the scope. Its name was never another's:
 // dlopen takes a name that it knows for the library that it has.
 class File {
   public:
     explicit File(const std::vector<char>& code) {
         const char* folder = std::getenv("TMPDIR");
-        path_ = std::string(folder && *folder ? folder : "/tmp") + "/pyasc_kernel_XXXXXX";
-        file_ = mkstemp(path_.data());
-        if (file_ < 0) refuse("mkstemp");
+        path_ = std::string(folder && *folder ? folder : "/tmp") + "/pyasc_kernel_XXXXXX.o";
+        file_ = mkstemps(path_.data(), 2);
+        if (file_ < 0) refuse("mkstemps");
         for (size_t written = 0; written < code.size();) {
             const ssize_t count = write(file_, code.data() + written, code.size() - written);
             if (count > 0)
@@ -109,7 +122,13 @@ class Function {
             } else {
                 const auto load_file = need(acl.aclrtBinaryLoadFromFile, "aclrtBinaryLoadFromFile");
                 const File file(code_);
-                check("aclrtBinaryLoadFromFile", load_file(file.path(), &options, &binary));
+                int result = load_file(file.path(), &options, &binary);
+                if (result != code::success && !of_work(result)) {
+                    // Not every release is told what a file is for; what is in it says that too.
+                    drop_message(acl);
+                    result = load_file(file.path(), nullptr, &binary);
+                }
+                check("aclrtBinaryLoadFromFile", result);
             }
             const int result =
                 need(acl.aclrtBinaryGetFunction, "aclrtBinaryGetFunction")(binary, name_.c_str(), &function_);
@@ -120,7 +139,6 @@ class Function {
             binary_ = binary;
         }
         last_ = {};
-        list_ = nullptr;
         era_ = device_.era();
     }
 
@@ -129,11 +147,11 @@ class Function {
             *call = "pyasc_launch";
             return launcher_(blocks, stream, arguments);
         }
+        if (!state_.acl->aclrtLaunchKernelWithHostArgs)
+            return launch_list(stream, blocks, arguments, nbytes, call);
         const auto put = [&](const void* block, size_t size) {
-            if (!state_.acl->aclrtLaunchKernelWithHostArgs)
-                return launch_list(stream, blocks, block, size, call);
             *call = "aclrtLaunchKernelWithHostArgs";
-            return state_.acl->aclrtLaunchKernelWithHostArgs(function_, blocks, stream, nullptr,
+            return state_.acl->aclrtLaunchKernelWithHostArgs(function_, blocks, stream, configuration(),
                                                              const_cast<void*>(block), size, nullptr, 0);
         };
         if (kind_ != CodeKind::mixed) return put(arguments, nbytes);
@@ -158,34 +176,29 @@ class Function {
     void used(Ticket ticket) { last_[index_of(ticket.lane)] = ticket.number; }
 
   private:
-    // Toolkits that cannot take a block as it is (8.1) take a list of arguments: the block is its only entry,
-    // and is written over for each launch, which copies it.
+    LaunchConfiguration* configuration() const {
+        return kind_ == CodeKind::mixed ? &launch_together : nullptr;
+    }
+
+    // Toolkits that cannot take a block as it is (8.1) take a list of arguments: the block is its only entry.
+    // There is one list in each thread, which the next kernel's `Init` empties; what goes before the block, a
+    // mixed kernel's address for signals, `Finalize` puts there.
     int launch_list(void* stream, uint32_t blocks, const void* block, size_t size, const char** call) const {
         const Acl& acl = *state_.acl;
-        const auto put = need(acl.aclrtLaunchKernelWithConfig, "aclrtLaunchKernelWithConfig");
-        void* const source = const_cast<void*>(block);
-        int result = code::success;
-        if (!list_ || list_size_ != size) {
-            *call = "aclrtKernelArgsInit";
-            result = need(acl.aclrtKernelArgsInit, *call)(function_, &list_);
-            if (result != code::success) return result;
-            *call = "aclrtKernelArgsAppend";
-            result = need(acl.aclrtKernelArgsAppend, *call)(list_, source, size, &entry_);
-            list_size_ = size;
-        } else {
-            *call = "aclrtKernelArgsParaUpdate";
-            result = need(acl.aclrtKernelArgsParaUpdate, *call)(list_, entry_, source, size);
-        }
-        if (result == code::success) {
-            *call = "aclrtKernelArgsFinalize";
-            result = need(acl.aclrtKernelArgsFinalize, *call)(list_);
-        }
-        if (result != code::success) {
-            list_ = nullptr;
-            return result;
-        }
+        void* list = nullptr;
+        void* entry = nullptr;
+        *call = "aclrtKernelArgsInit";
+        int result = need(acl.aclrtKernelArgsInit, *call)(function_, &list);
+        if (result != code::success) return result;
+        *call = "aclrtKernelArgsAppend";
+        result = need(acl.aclrtKernelArgsAppend, *call)(list, const_cast<void*>(block), size, &entry);
+        if (result != code::success) return result;
+        *call = "aclrtKernelArgsFinalize";
+        result = need(acl.aclrtKernelArgsFinalize, *call)(list);
+        if (result != code::success) return result;
         *call = "aclrtLaunchKernelWithConfig";
-        return put(function_, blocks, stream, nullptr, list_, nullptr);
+        return need(acl.aclrtLaunchKernelWithConfig, *call)(function_, blocks, stream, configuration(), list,
+                                                            nullptr);
     }
 
     // The address through which the cores of a mixed kernel wait for each other.
@@ -230,9 +243,6 @@ class Function {
     void* function_ = nullptr;
     void* library_ = nullptr;
     Launcher launcher_ = nullptr;
-    mutable void* list_ = nullptr;  // of arguments, in toolkits that want one
-    mutable void* entry_ = nullptr;
-    mutable size_t list_size_ = 0;
     uint64_t era_ = 0;
     Uses last_{};
 };

@@ -122,6 +122,34 @@ def test_options_of_the_device_form(tmp_path: Path) -> None:
     assert link == "-m aicorelinux -Ttext=0 -static 0.o 1.o -o linked"
 
 
+WAITS = {"vector": "SyncAll();", "cube": "CrossCoreSetFlag<0, PIPE_FIX>(0); CrossCoreWaitFlag(0);"}
+
+
+@pytest.mark.parametrize(
+    ("cores", "waits", "kind", "record"),
+    [
+        ("vector", False, "vector", '.ascend.meta.both"))) = {1, 4, 3};'),
+        ("cube", False, "cube", '.ascend.meta.both"))) = {1, 4, 2};'),
+        ("vector", True, "mixed", '.ascend.meta.both_mix_aiv"))) = {1, 4, 5, 3, 4, 0, 1};'),
+        ("cube", True, "mixed", '.ascend.meta.both_mix_aic"))) = {1, 4, 4, 3, 4, 1, 0};'),
+        ("mixed", True, "mixed", '.ascend.meta.both_mix_aiv"))) = {1, 4, 4, 3, 4, 1, 2};'),
+    ],
+)
+def test_what_the_loader_is_told(
+    cores: str, waits: bool, kind: str, record: str, found: Callable[[str], Toolkit]
+) -> None:
+    """Cores that wait for each other, also of one kind, need the address for signals as of a mixed kernel."""
+    source = SOURCE.replace("if ASCEND_IS_AIV {", f"{WAITS.get(cores, '')} {{") if waits else SOURCE
+    kernel = generated(source, cores)
+    code, given = compiling.compile(kernel, found(OLD))
+    assert given == kind and code.startswith(b"\x7fELF")
+    jobs = compiling._device(kernel, found(OLD))
+    for job in jobs:
+        assert record in job.source
+        assert ("set_ffts_base_addr" in job.source) == waits
+        assert any(o.startswith("-Dboth=both_mix_") for o in job.options) == waits
+
+
 def test_a_mixed_kernel_keeps_its_lines() -> None:
     text = compiling._entered(generated(cores="mixed"))
     assert text.splitlines()[6:8] == SOURCE.splitlines()[6:8]
@@ -129,6 +157,26 @@ def test_a_mixed_kernel_keeps_its_lines() -> None:
         "void both_body(" in text and "void both(GM_ADDR signals, GM_ADDR x, __gm__ float* y, Tiling" in text
     )
     assert "both_body(x, y, tiling);" in text
+
+
+@pytest.mark.parametrize(
+    ("cores", "waits", "mark"),
+    [
+        ("vector", "", "__vector__"),
+        ("vector", WAITS["vector"], "__vector__"),
+        ("vector", WAITS["cube"], "__mix__(0, 1)"),
+        ("cube", "", "__cube__"),
+        ("cube", WAITS["cube"], "__mix__(1, 0)"),
+        ("mixed", WAITS["cube"], "__mix__(1, 2)"),
+    ],
+)
+def test_a_library_says_its_cores(cores: str, waits: str, mark: str) -> None:
+    kernel = generated(SOURCE.replace("if ASCEND_IS_AIV {", f"{waits} {{"), cores)
+    assert f'extern "C" __global__ {mark} __aicore__ void both(' in compiling._marked(kernel)
+    stated = generated(
+        SOURCE.replace("    if", "    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);\n    if")
+    )
+    assert compiling._marked(stated) == stated.source
 
 
 def test_the_launch_of_a_library() -> None:

@@ -271,11 +271,26 @@ def test_an_older_toolkit(tmp_path: Path, run_python: Callable[..., Any]) -> Non
     """Everything that has no name in 8.1 is done without."""
     old = build(tmp_path / "cann", OLD)
     program = """
+        import threading
         import numpy as np, pyasc
         x = pyasc.asarray(np.arange(100, dtype=np.float32))
         print((pyasc.exp(x * 0) + x.sum()).device, float((x * 2).sum()))
+        # Kernels by turns, also of one thread after another's.
+        results = []
+        def turns():
+            for k in range(3):
+                results.append([float((x + k).max()), float((x * 2).sum()), float((x - k).min())])
+        for _ in range(2):
+            thread = threading.Thread(target=turns)
+            thread.start(); thread.join()
+        print(results == [[99.0 + k, 9900.0, -k] for k in range(3)] * 2)
+        # Few results of much: cores that wait for each other; and a product that they share.
+        y = pyasc.asarray(np.ones((1, 1 << 21), np.float32))
+        a = pyasc.asarray(np.ones((16, 1 << 14), np.float16))
+        print(float(y.sum(axis=1)[0]), float((a @ a.T)[3, 5]), (a @ a.T).device)
     """
-    assert run_python(program, **old.environment()).stdout == f"{DEVICE} 9900.0\n"
+    ran = run_python(program, **old.environment()).stdout
+    assert ran == f"{DEVICE} 9900.0\nTrue\n2097152.0 16384.0 {DEVICE}\n"
 
 
 @pytest.mark.parametrize("version", [OLD, NEW])

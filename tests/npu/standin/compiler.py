@@ -28,6 +28,7 @@ _KERNEL = re.compile(
     re.MULTILINE,
 )
 _CORES = {"vec": 0, "cube": 1}
+_WAITS = re.compile(r"\bSyncAll\s*(?:<\s*\w+\s*>)?\s*\(\s*\)|\bCrossCoreWaitFlag\b")
 _ALLOWED = re.compile(
     r"-c|-O[0123s]|-g|-fPIC|-w|-W[\w=-]*|-f[\w=-]+|-D\w+(=.*)?|-U\w+|-I.+|-L.+|-l.+|--?shared|--cce-[\w=-]+|-isystem.*"
     r"|-s|-v"
@@ -93,15 +94,16 @@ def _folders(passed: Sequence[str]) -> list[str]:
     return [p[2:] or passed[n + 1] for n, p in enumerate(passed) if p.startswith("-I")]
 
 
-def _table(cores: int, names: Sequence[str]) -> str:
-    """The text that tells libascendcl.so of the kernels."""
+def _table(cores: int, names: Sequence[str], waits: bool, macros: Sequence[str] = ()) -> str:
+    """The text that tells libascendcl.so of the kernels, by the names that macros give them."""
+    given = dict(m[2:].split("=", 1) for m in macros if m.startswith("-D") and "=" in m)
     text = '\n#line 1 "entries"\nstatic const standin::Kernel standin_kernels[] = {\n'
     for name in names:
-        text += f'    standin::describe<&{name}>("{name}", {cores}, 2, false),\n'
+        text += f'    standin::describe<&{name}>("{given.get(name, name)}", {cores}, 2, false, {waits:d}),\n'
     count = len(names)
     return (
         text
-        + f'    {{}}}};\nextern "C" const standin::Table standin_table = {{1, {count}, standin_kernels}};\n'
+        + f'    {{}}}};\nextern "C" const standin::Table standin_table = {{2, {count}, standin_kernels}};\n'
     )
 
 
@@ -119,7 +121,8 @@ def _device_code(source: str, options: dict[str, str], passed: list[str]) -> tup
     which = found[1]
     names = [m["name"] for m in _KERNEL.finditer(source) if "template" not in m["before"]]
     defined = [f"-D__DAV_C220_{which.upper()}__", "-D__CCE_AICORE__=220", "-D__CCE_IS_AICORE__"]
-    return source + _table(_CORES[which], names), defined
+    table = _table(_CORES[which], names, _WAITS.search(source) is not None, passed)
+    return source + table, defined
 
 
 def _host_library(source: str, options: dict[str, str], config: dict[str, Any]) -> tuple[str, list[str]]:

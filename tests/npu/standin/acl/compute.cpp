@@ -20,7 +20,8 @@ struct Run : sim::Launch {
     std::atomic<uint64_t> told_wrongly{0};
 };
 
-// A block of arguments that the library keeps: of several pieces, each aligned to 8 bytes.
+// A block of arguments that the library keeps: of several pieces, each aligned to 8 bytes. A thread has one,
+// and each begins a new one in its place. A kernel for both kinds of cores has the address for signals first.
 struct Arguments {
     Function* function;
     std::vector<uint8_t> block;
@@ -125,7 +126,7 @@ aclError check_arguments(const Function& function, int32_t device, const void* d
     if (!data || bytes != kernel.block_bytes)
         return misuse(bad_argument, text("%s: its arguments take %u bytes, %zu were given", kernel.name,
                                          kernel.block_bytes, bytes));
-    if (function.cube && kernel.count) {
+    if (function.signals && kernel.count) {
         uint64_t address = 0;
         std::memcpy(&address, data, sizeof address);
         if (address != address_of_device(device))
@@ -183,8 +184,10 @@ std::pair<aclError, std::string> run(Lock& lock, Stream& stream, const Task& tas
         complain(said);
         return {exception_of(function, run.finding.kind), said};
     }
-    if (function.cube && !stream.aborting && (run.told == 0 || run.told_wrongly != 0))
-        return {cube_exception, name + ": the address for signals between cores was not set, or to another"};
+    const bool needs = function.signals || (function.kernel->waits && !function.kernel->whole);
+    if (needs && !stream.aborting && (run.told == 0 || run.told_wrongly != 0))
+        return {kind_of(function) == 0 ? vector_exception : cube_exception,
+                name + ": the address for signals between cores was not set, or to another"};
     return {success, ""};
 }
 
@@ -253,16 +256,21 @@ aclError load(const char* data, size_t size, const aclrtBinaryLoadOptions* optio
         const Kernel& kernel = vector->kernels[i];
         std::string name = kernel.name;
         const Kernel* partner = nullptr;
+        const size_t end = name.rfind(kernel.kind == 1 ? "_mix_aic" : "_mix_aiv");
+        const bool side = end != std::string::npos && end + 8 == name.size();
+        if (side) name.resize(end);
         if (cube) {
-            const size_t end = name.rfind("_mix_aiv");
-            if (end != std::string::npos && end + 8 == name.size()) name.resize(end);
             partner = find_kernel(cube, name);
             if (!partner) partner = find_kernel(cube, name + "_mix_aic");
             if (!partner) continue;
         } else {
-            expected = kernel.kind == 0 ? magic_vector : kernel.kind == 1 ? magic_cube : magic_mixed;
+            expected = side               ? magic_mixed
+                       : kernel.kind == 0 ? magic_vector
+                       : kernel.kind == 1 ? magic_cube
+                                          : magic_mixed;
         }
-        auto function = std::make_unique<Function>(Function{&kernel, partner, name, library.get()});
+        auto function = std::make_unique<Function>(
+            Function{&kernel, partner, name, library.get(), side || cube != nullptr});
         library->functions.push_back(std::move(function));
     }
     for (size_t i = 0; options && i < options->count; ++i)
@@ -384,8 +392,12 @@ ACL_EXPORT aclError aclrtKernelArgsInit(aclrtFuncHandle handle, aclrtArgsHandle*
     aclError error = success;
     Function* function = checked("aclrtKernelArgsInit", handle, error);
     if (error) return error;
+    static thread_local void* own = nullptr;
     auto arguments = std::make_shared<Arguments>(Arguments{function, {}});
+    if (function->signals) arguments->block.resize(sizeof(uint64_t));
     *made = arguments.get();
+    machine().arguments.erase(own);
+    own = *made;
     machine().arguments.emplace(*made, std::move(arguments));
     return success;
 }
@@ -426,8 +438,14 @@ ACL_EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle handle) {
     if (call.error) return call.error;
     aclError error = success;
     Arguments* arguments = arguments_of("aclrtKernelArgsFinalize", handle, error);
-    if (!error) arguments->final = true;
-    return error;
+    if (error) return error;
+    if (!current) return misuse(no_context, "aclrtKernelArgsFinalize without a context");
+    if (arguments->function->signals) {
+        const uint64_t address = address_of_device(current->device);
+        std::memcpy(arguments->block.data(), &address, sizeof address);
+    }
+    arguments->final = true;
+    return success;
 }
 
 ACL_EXPORT aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle handle, uint32_t blocks, aclrtStream stream,

@@ -23,6 +23,7 @@ struct Kernel {
     uint32_t kind;         // 0: vector cores, 1: cube cores, 2: both
     uint32_t vectors;      // to a cube core
     uint32_t whole;        // 1: the compiler's own launch gives it the sync address
+    uint32_t waits;        // 1: its cores wait for each other, and need it
 };
 
 struct Table {
@@ -30,7 +31,7 @@ struct Table {
     uint32_t count;
     const Kernel* kernels;
 };
-constexpr uint32_t table_version = 1;
+constexpr uint32_t table_version = 2;
 
 }  // namespace standin
 

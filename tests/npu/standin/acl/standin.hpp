@@ -88,6 +88,7 @@ struct Function {
     const Kernel* cube;    // of a kernel that was compiled for both apart
     std::string name;
     Library* library;
+    bool signals = false;  // it is given the address for signals between cores first
 };
 struct Library {
     std::vector<void*> opened;

@@ -54,9 +54,9 @@ struct __attribute__((visibility("hidden"))) Signature<kernel> {
 };
 
 template <auto kernel>
-constexpr Kernel describe(const char* name, uint32_t kind, uint32_t vectors, bool whole) {
+constexpr Kernel describe(const char* name, uint32_t kind, uint32_t vectors, bool whole, bool waits = false) {
     using Of = Signature<kernel>;
-    return {name, &Of::call, Of::layout.parameters, Of::count, Of::layout.bytes, kind, vectors, whole};
+    return {name, &Of::call, Of::layout.parameters, Of::count, Of::layout.bytes, kind, vectors, whole, waits};
 }
 
 template <auto kernel>
