@@ -72,6 +72,7 @@ using ExceptionCallback = void (*)(void* information);
     F(aclrtDeviceCanAccessPeer, int, int32_t*, int32_t, int32_t)                                       \
     F(aclrtDeviceEnablePeerAccess, int, int32_t, uint32_t)                                             \
     F(aclrtGetThreadLastTaskId, int, uint32_t*)                                                        \
+    F(aclrtGetLastError, int, int)                                                                     \
     F(aclrtGetLogicDevIdByUserDevId, int, int32_t, int32_t*)                                           \
     F(aclrtExceptionInfoCallbackRegister, int, ExceptionCallback)                                      \
     F(aclrtExceptionInfoCallbackUnregister, int, ExceptionCallback)                                    \

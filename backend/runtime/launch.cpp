@@ -145,7 +145,12 @@ class Function {
     int launch(void* stream, uint32_t blocks, const void* arguments, size_t nbytes, const char** call) const {
         if (kind_ == CodeKind::library) {
             *call = "pyasc_launch";
-            return launcher_(blocks, stream, arguments);
+            // `<<<>>>` returns nothing: whether it was refused is the thread's last error.
+            constexpr int of_thread = 0;
+            const auto last_error = state_.acl->aclrtGetLastError;
+            if (last_error) last_error(of_thread);
+            const int result = launcher_(blocks, stream, arguments);
+            return result != code::success || !last_error ? result : last_error(of_thread);
         }
         if (!state_.acl->aclrtLaunchKernelWithHostArgs)
             return launch_list(stream, blocks, arguments, nbytes, call);

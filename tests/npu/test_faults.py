@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from standin.machine import Machine
-from standin.toolkit import NEW, OLD, Toolkit, build
+from standin.toolkit import NEW, NEWEST, OLD, Toolkit, build
 
 import pyasc
 from pyasc.backend import _runtime
@@ -97,6 +97,27 @@ def test_a_launch_that_is_refused(npu_machine: Machine, mistake: Mistakes, code:
         y = x + 5  # here
         np.asarray(y)
     np.testing.assert_array_equal(x, np.ones(N))
+
+
+def test_a_launch_of_a_library_that_is_refused(tmp_path: Path, run_python: Callable[..., Any]) -> None:
+    """What stands between <<< and >>> returns nothing: the thread's last error tells."""
+    program = """
+        import os, pathlib
+        import numpy as np, pyasc
+        from standin.machine import Machine
+        machine = Machine(pathlib.Path(os.environ["ASCEND_HOME_PATH"], "lib64", "libascendcl.so"))
+        x = pyasc.asarray(np.ones(1000, np.float32))
+        pyasc.sync(x + 1)
+        machine.inject("launch", 1, 107000)
+        try:
+            print((x + 1).numpy())
+        except pyasc.errors.DeviceError as error:
+            print("107000" in str(error))
+        print(float((x + 1).sum()))
+    """
+    environment = build(tmp_path / "cann", NEWEST).environment()
+    ran = run_python(program, PYTHONPATH=str(Path(__file__).parent), **environment).stdout
+    assert ran == "True\n2000.0\n"
 
 
 @pytest.mark.parametrize("blocking", [False, True])

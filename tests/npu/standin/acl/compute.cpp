@@ -335,6 +335,7 @@ __attribute__((visibility("default"))) int standin_launch(const Kernel* kernel, 
                                                           const void* arguments, size_t bytes) {
     Call call("launch");
     if (call.error) return call.error;
+    if (aclError error = fault("launch")) return fail(error, text("%d was injected", error));
     return launch(function_of(*kernel), blocks, arguments, bytes, stream);
 }
 
