@@ -105,6 +105,7 @@ struct Acl {
 namespace code {
 constexpr int success = 0;
 constexpr int repeated_initialize = 100002;
+constexpr int event_without_time = 107006;
 constexpr int stream_timeout = 507046;
 constexpr int event_timeout = 507047;
 // Of our own.

@@ -120,6 +120,17 @@ def test_a_launch_of_a_library_that_is_refused(tmp_path: Path, run_python: Calla
     assert ran == "True\n2000.0\n"
 
 
+def test_a_time_that_comes_late(npu_machine: Machine) -> None:
+    """An event was reached before its time is there."""
+    x = ones()
+    pyasc.sync(x + 1)
+    for nth in range(1, 4):
+        npu_machine.inject("aclrtEventElapsedTime", nth, 107006)
+    with pyasc.Profiler() as profiler:
+        pyasc.sync(x + 1)
+    assert [e for e in profiler.events if e.kind == "kernel"]
+
+
 @pytest.mark.parametrize("blocking", [False, True])
 def test_an_exception_in_a_kernel(npu_machine: Machine, mistake: Mistakes, blocking: bool) -> None:
     x = ones()
