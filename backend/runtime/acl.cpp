@@ -155,7 +155,10 @@ void Acl::finalize() noexcept {
     else if (acl->watched)
         acl->aclrtSetExceptionInfoCallback(nullptr);
     acl->watched = false;
-    if (initialized_here) acl->aclFinalize();
+    if (initialized_here && acl->aclFinalizeReference)
+        acl->aclFinalizeReference(nullptr);  // others that began to use it meanwhile keep it
+    else if (initialized_here)
+        acl->aclFinalize();
     initialized_here = false;
     current.store(nullptr, std::memory_order_release);
 }

@@ -73,6 +73,7 @@ using ExceptionCallback = void (*)(void* information);
     F(aclrtDeviceEnablePeerAccess, int, int32_t, uint32_t)                                             \
     F(aclrtGetThreadLastTaskId, int, uint32_t*)                                                        \
     F(aclrtGetLastError, int, int)                                                                     \
+    F(aclFinalizeReference, int, uint64_t*)                                                            \
     F(aclrtGetLogicDevIdByUserDevId, int, int32_t, int32_t*)                                           \
     F(aclrtExceptionInfoCallbackRegister, int, ExceptionCallback)                                      \
     F(aclrtExceptionInfoCallbackUnregister, int, ExceptionCallback)                                    \

@@ -11,6 +11,7 @@ from standin.machine import Machine
 from standin.toolkit import Toolkit
 
 import pyasc
+from pyasc.backend import _runtime
 
 
 def test_the_first_npu_is_the_default(toolkit: Toolkit, run_python: Callable[..., Any]) -> None:
@@ -35,6 +36,15 @@ def test_the_first_npu_is_the_default(toolkit: Toolkit, run_python: Callable[...
         "import pyasc; print(pyasc.config.backend)", **toolkit.environment(), PYASC_BACKEND="cpu"
     )
     assert chosen.stdout == "cpu\n"
+
+
+def test_who_begins_to_use_acl_meanwhile_keeps_it(npu_machine: Machine) -> None:
+    assert float((pyasc.ones(3) + 1).sum()) == 6
+    assert npu_machine.library.aclInit(None) == 100002
+    _runtime.device_shut_down()
+    assert npu_machine.count("initialised")
+    assert npu_machine.library.aclFinalize() == 0
+    npu_machine.clear_complaints()
 
 
 def test_a_driver_that_fails_costs_one_warning(

@@ -33,7 +33,7 @@ NEWER = (  # than 8.1
     "aclrtBinaryLoadFromData", "aclrtExceptionInfoCallbackRegister", "aclrtExceptionInfoCallbackUnregister",
     "aclrtLaunchKernelWithHostArgs", "aclrtGetHardwareSyncAddr",
     "aclrtGetLogicDevIdByUserDevId", "aclrtGetDeviceInfo", "aclrtGetFunctionName",
-    "aclrtStreamWaitEventWithTimeout",
+    "aclFinalizeReference", "aclrtStreamWaitEventWithTimeout",
     "aclrtGetEventId", "aclrtGetEventAvailNum", "aclrtCtxGetCurrentDefaultStream",
     "aclrtGetStreamAvailableNum",
 )  # fmt: skip

@@ -243,19 +243,33 @@ ACL_EXPORT aclError aclrtPeekAtLastError(int) { return error_of_thread(false); }
 ACL_EXPORT aclError aclInit(const char*) {
     Call call("aclInit", false);
     if (call.error) return call.error;
+    ++machine().users;
     if (machine().initialised) return fail(initialised_again, "aclInit was called before");
     read_settings();
     machine().initialised = true;
     return success;
 }
 
-ACL_EXPORT aclError aclFinalize(void) {
-    Call call("aclFinalize");
-    if (call.error) return call.error;
+static aclError finalize() {
     for (size_t i = 0; i < machine().devices.size(); ++i)
         if (machine().devices[i].references) complain(text("device %zu was not reset before aclFinalize", i));
     machine().initialised = false;
+    machine().users = 0;
     return success;
+}
+
+ACL_EXPORT aclError aclFinalize(void) {
+    Call call("aclFinalize");
+    return call.error ? call.error : finalize();
+}
+
+// The last of those that called aclInit.
+ACL_EXPORT aclError aclFinalizeReference(uint64_t* left) {
+    Call call("aclFinalizeReference");
+    if (call.error) return call.error;
+    const aclError error = machine().users > 1 ? (--machine().users, success) : finalize();
+    if (left) *left = machine().users;
+    return error;
 }
 
 ACL_EXPORT aclError aclrtGetDeviceCount(uint32_t* count) {

@@ -173,6 +173,7 @@ struct Machine {
     uint32_t watchers = 0;
     Settings settings;
     bool initialised = false;
+    uint64_t users = 0;  // that called aclInit
     std::vector<Device> devices;
     std::unordered_set<void*> contexts, streams, events, libraries, functions;
     std::map<uintptr_t, Memory> memory;                // by the address that the caller knows
