@@ -277,34 +277,27 @@ class Profiler:
         finally:
             self._running = False
             with _chain:
-                self._leave()
+                events.recorder = self._left(events.recorder, "_outer")
+                if self.simulate:
+                    from .backend.sim import backend as simulated
+
+                    simulated.observer = self._left(simulated.observer, "_observer")
             if self.simulate:
                 self._cost()
 
-    def _leave(self) -> None:
-        """Listen no more: profilers of several threads need not end in the order of nesting."""
-        inner, listener = None, events.recorder
-        while isinstance(listener, Profiler) and listener is not self:
-            inner, listener = listener, listener._outer
-        if listener is self:
-            if inner is None:
-                events.recorder = self._outer
-            else:
-                inner._outer = self._outer
-        self._outer = None
-        if not self.simulate:
-            return
-        from .backend.sim import backend as simulated
-
-        observer, within = simulated.observer, None
-        while isinstance(one := getattr(observer, "__self__", None), Profiler) and one is not self:
-            within, observer = one, one._observer
-        if one is self:
-            if within is None:
-                simulated.observer = self._observer
-            else:
-                within._observer = self._observer
-        self._observer = None
+    def _left(self, first: Any, link: str) -> Any:
+        """The first of a chain of listeners, each of which is the next one's attribute `link`, without this
+        one: profilers of several threads need not end in the order of nesting."""
+        rest, inner, listener = getattr(self, link), None, first
+        setattr(self, link, None)
+        while (one := getattr(listener, "__self__", listener)) is not self:
+            if not isinstance(one, Profiler):
+                return first
+            inner, listener = one, getattr(one, link)
+        if inner is None:
+            return rest
+        setattr(inner, link, rest)
+        return first
 
     # --- what the library tells ------------------------------------------------------------------------
 
