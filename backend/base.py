@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ._runtime import DeviceCode
     from .structured import StructuredBinding, StructuredKernel
 
+HOST = -1  # as the number of a device
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -150,10 +152,6 @@ class LaunchError(Exception):
         self.found = found
 
 
-# The fault that the executor reports, with the value, where a scalar argument does not fit ("narrow").
-WIDE_SCALAR = -1
-
-
 def wide_scalar(value: int) -> LaunchError:
     """The error for a scalar argument that does not fit what the kernel takes."""
     return LaunchError(f"expected integers that fit the 32 bits of the chip's vector code, given {value}")
@@ -242,7 +240,7 @@ class Backend(Protocol):
     max_operands: int
     stages_shifts: bool  # whether it takes `shift`; otherwise a value is computed again for each reader
     fallback: Backend | None  # compiles, for the same memory, what this one has no code for
-    device: int  # the NPU whose memory its kernels use; -1: they use the host's
+    device: int  # the NPU whose memory its kernels use; `HOST`: they use the host's
     device_cores: int  # of that device; 0 without
     parallel_compiles: int  # how many kernels it compiles at a time; 1: compiling is no program of its own
     forms: tuple[str, ...]  # of the generated code that `Executable.source` gives, the usual one first

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .backend import _runtime
+from .backend.base import HOST
 from .lazy import backends, evaluate, placement
 from .lazy.handwritten import linearise
 from .ops import _graph
@@ -116,7 +117,7 @@ def reset_device(device: str) -> None:
 def device_of(x: Any) -> str:
     """The device that has a tensor's values, or will compute them."""
     node = evaluate.owner(x).node
-    number = backends.HOST
+    number = HOST
     if node.buffer is not None:
         number = node.buffer.device
     else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from .backend.base import Backend, LaunchError
+from .backend.base import HOST, Backend, LaunchError
 from .backend.ir import Binding, Kernel, format_kernel
 from .lazy import evaluate
 from .lazy.backends import generator
@@ -19,7 +19,7 @@ from .lazy.format import format_tape
 from .lazy.handwritten import Handwritten, linearise
 from .lazy.lower import LoweredKernel
 from .lazy.pipeline import compile_tape
-from .lazy.residence import HOST, device_product
+from .lazy.residence import device_product
 from .lazy.schedule import Schedule, Step
 from .lazy.simplify import Graph, Value
 from .lazy.transfers import Move, transfers

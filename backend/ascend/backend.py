@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..base import Backend, Call, DeviceLaunch, Executable, Part, Store
+from ..base import HOST, Backend, Call, DeviceLaunch, Executable, Part, Store
 from ..ir import Binding, Kernel
 from ..structured import StructuredBinding, StructuredKernel
 from . import chip as chip_data
@@ -128,7 +128,7 @@ class Ascend:
     max_instructions = 96
     max_operands = 12
     stages_shifts = False
-    device = -1
+    device = HOST
     device_cores = 0
     forms: tuple[str, ...] = ("ascendc",)
     options = ALL  # of vector kernels

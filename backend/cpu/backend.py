@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from .. import _runtime
-from ..base import Backend, Launch, Part, Phase, Store
+from ..base import HOST, Backend, Launch, Part, Phase, Store
 from ..ir import Binding, Kernel, Stride, binding_with_axis, with_axis
 from .blas import matmul
 from .partition import partition
@@ -186,7 +186,7 @@ class CPU:
     max_instructions = 768
     max_operands = 24
     stages_shifts = True
-    device = -1
+    device = HOST
     device_cores = 0
     parallel_compiles = 1
     fallback: Backend | None = None

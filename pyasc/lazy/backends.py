@@ -10,7 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ..backend.base import Backend
+from ..backend.base import HOST, Backend
 from ..backend.cpu.backend import CPU
 from ..ops.errors import ArgumentError, warn
 from .cache import kernels
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..backend.npu.toolkit import Detected
 
 DEFAULT_CHIP = "910B1"
-HOST = -1
 
 # A fork waits for it: a child would wait forever for a module that a thread of its parent was importing.
 _detecting = threading.RLock()

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import _runtime
-from ..backend.base import WIDE_SCALAR, Backend, KernelFault, wide_scalar
+from ..backend.base import Backend, KernelFault, wide_scalar
 from ..config import config
 from ..ops import _graph
 from ..ops._graph import Node, Tape, TensorBase
@@ -417,7 +417,7 @@ def owner(tensor: TensorBase) -> Any:
 def _fault(label: int, code: int, value: int) -> Exception:
     """The error for a fault that a kernel reported, at the line that recorded the operation."""
     origin = _running[-1][1]()
-    if code == WIDE_SCALAR:
+    if code == _runtime.WIDE_SCALAR:
         return _labelled(LabelledError(label, wide_scalar(value)), origin)
     if label < 0:
         place, arguments, sites = origin.parts[-label - 1]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import _runtime
-from ..backend.base import Backend, Call, DeviceLaunch, Executable, Launch, LaunchError
+from ..backend.base import HOST, Backend, Call, DeviceLaunch, Executable, Launch, LaunchError
 from ..ops._graph import Tape
 from ..ops.meaning import strided
 from ..ops.primitives import EMPTY, FULL, HOST_CALL, LEAF, SCALAR, UPDATE, VIEW
@@ -26,7 +26,7 @@ from .handwritten import Handwritten
 from .host_calls import host_call, kernel_call, look_at
 from .lower import LoweredKernel
 from .pipeline import LabelledError, Lowered, compile_tape
-from .residence import HOST, Residence, device_product, runs_on_host
+from .residence import Residence, device_product, runs_on_host
 from .schedule import Schedule, Step
 from .simplify import Value
 

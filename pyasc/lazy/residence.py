@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..backend._runtime import Program
-from ..backend.base import Backend, DeviceLaunch
+from ..backend.base import HOST, Backend, DeviceLaunch
 from ..ops.primitives import MATMUL, VIEW
 from ..ops.storage import contiguous_strides
 from .lower import LoweredKernel
 from .pipeline import Lowered
 from .schedule import Schedule, Step
-
-HOST = -1
 
 
 class Residence:

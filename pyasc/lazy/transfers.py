@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..backend.base import Backend
+from ..backend.base import HOST, Backend
 from ..ops._graph import Tape
 from ..ops.primitives import LEAF, SCALAR, VIEW
 from .handwritten import Handwritten
 from .lower import LoweredKernel
 from .pipeline import Lowered
-from .residence import HOST, device_product, runs_on_host
+from .residence import device_product, runs_on_host
 from .schedule import Schedule, Step
 
 

@@ -15,7 +15,7 @@ from pyasc.backend import _runtime
 from pyasc.backend.ascend.arguments import laid_out, number, passed, patched
 from pyasc.backend.ascend.chip import load
 from pyasc.backend.ascend.generated import Bound, Generated, Parameter
-from pyasc.backend.base import WIDE_SCALAR, DeviceLaunch, Patch
+from pyasc.backend.base import DeviceLaunch, Patch
 from pyasc.backend.cpu.backend import CPU
 from pyasc.backend.npu import compile as compiler
 from pyasc.backend.npu.backend import NPU
@@ -157,7 +157,7 @@ def test_an_integer_that_does_not_fit(chip: NPU, value: int) -> None:
             run(launch, [np.zeros(2, np.int32)], [value & (2**64 - 1)])
     finally:
         _runtime.set_fault_handler(before)
-    assert told == [(7, WIDE_SCALAR, value)]
+    assert told == [(7, _runtime.WIDE_SCALAR, value)]
 
 
 def test_products(chip: NPU) -> None:
