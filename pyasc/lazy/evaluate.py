@@ -261,11 +261,8 @@ def run(
             if not found.on_device:
                 return found.program.run(leaves, scalars, receivers)
             where = where or origin().where
-            if marks.on():
-                names = marks.names(found.notes, where)
-                results = found.program.run(leaves, scalars, receivers, marks=names)
-            else:
-                results = found.program.run(leaves, scalars, receivers)
+            names = marks.names(found.notes, where) if marks.on() else ()
+            results = found.program.run(leaves, scalars, receivers, None, names)
             device_errors.runs.append(_device_run(found, where))
             return results
         except OutOfMemory as error:
@@ -290,10 +287,8 @@ def _recorded(
     """Run a plan and tell the recorder how long each step took."""
     log: list[tuple[str, int, int, int]] = []
     try:
-        if found.on_device and marks.on():
-            names = marks.names(found.notes, origin.where)
-            return found.program.run(leaves, scalars, receivers, log, names)
-        return found.program.run(leaves, scalars, receivers, log)
+        names = marks.names(found.notes, origin.where) if found.on_device and marks.on() else ()
+        return found.program.run(leaves, scalars, receivers, log, names)
     finally:
         recorder.steps(found.notes, lambda: [place.line for place in origin.steps], log)
 
