@@ -19,7 +19,7 @@ from ..ir import Binding
 from . import project as files
 from .arguments import FORMATS
 from .chip import Chip
-from .generated import Bound, Field, Generated
+from .generated import STATUS_BYTES, Bound, Field, Generated
 from .rounding import round_up
 
 WIDTH = 110
@@ -308,7 +308,7 @@ def _launch_lines(
             passed.append(project.arrays[launch.arrays[parameter.operand]].name)
             continue
         scratch = f"{parameter.name}{number}"
-        nbytes = 64 * launch.bound.blocks if parameter.kind == "status" else launch.bound.scratch
+        nbytes = STATUS_BYTES * launch.bound.blocks if parameter.kind == "status" else launch.bound.scratch
         lines += [f"    Buffer {scratch}({nbytes});", f"    {scratch}.upload(Bytes({nbytes}));"]
         status = scratch if parameter.kind == "status" else status
         passed.append(scratch)

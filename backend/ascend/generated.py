@@ -18,6 +18,7 @@ from .arguments import patched
 from .chip import Chip
 
 Cores = Literal["vector", "cube", "mixed"]
+STATUS_BYTES = 64  # of each block, where a parameter "status" points to; see `base.DeviceLaunch`
 
 
 @dataclass(frozen=True, slots=True)

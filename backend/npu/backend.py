@@ -15,7 +15,7 @@ from .._runtime import DeviceCode
 from ..ascend.arguments import patched
 from ..ascend.backend import Ascend, Written
 from ..ascend.chip import Chip
-from ..ascend.generated import Bound, Generated
+from ..ascend.generated import STATUS_BYTES, Bound, Generated
 from ..base import Backend, DeviceLaunch, Store
 from ..compiler import without_comments
 from ..ir import Binding
@@ -24,9 +24,6 @@ from .launch import device_launch
 from .toolkit import Toolkit
 
 MAX_CODES = 1024
-
-
-STATUS_BYTES = 64  # of a block
 WARM, REPEATS = 3, 15  # launches that are not counted, and that are
 
 

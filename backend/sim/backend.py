@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..ascend.backend import Ascend, Written
 from ..ascend.chip import Chip
-from ..ascend.generated import Bound, Generated
+from ..ascend.generated import STATUS_BYTES, Bound, Generated
 from ..ascend.scalar.kernel import ScalarTiling
 from ..base import Backend, Call, KernelFault, LaunchError, Store
 from ..compiler import without_comments
@@ -20,7 +20,6 @@ from .cost import Cost, replay
 from .simulator import Extent, Finding, Module, Simulator
 
 Array = NDArray[Any]
-STATUS = 8  # int64 for each block
 # Told of each launch: the kernel, its sizes, and the bytes of its buffers. A profiler sets it.
 observer: Callable[[Generated, Bound, tuple[int, ...]], None] | None = None
 MAX_MODULES = 512
@@ -134,7 +133,7 @@ def launch(
     """
     if observer is not None:
         observer(generated, bound, tuple(b.nbytes for b in buffers))
-    status = np.zeros((bound.blocks, STATUS), np.int64)
+    status = np.zeros((bound.blocks, STATUS_BYTES // 8), np.int64)
     workspace = np.empty(bound.scratch, np.uint8)
     arguments = _arguments(generated, bound, buffers, scalars, workspace, status)
     try:
@@ -198,7 +197,7 @@ def cost(
             "in which data says how often; the cost is that of a run without data"
         )
     buffers = [Extent(nbytes) for nbytes in sizes]
-    workspace, status = Extent(bound.scratch), Extent(bound.blocks * STATUS * 8)
+    workspace, status = Extent(bound.scratch), Extent(bound.blocks * STATUS_BYTES)
     scalars = list(bound.scalars) or [0] * len(generated.fields)
     arguments = _arguments(generated, bound, buffers, scalars, workspace, status)
     try:
