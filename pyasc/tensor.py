@@ -23,9 +23,7 @@ from .ops.registry import Operation
 from .ops.storage import assign
 
 Array = NDArray[Any]
-# DLPack's numbers: the CPU, and devices that a library registers with PyTorch, as torch_npu does with NPUs.
-_HOST = (1, 0)
-_NPU = 12
+_HOST = (1, 0)  # DLPack's numbers of the CPU
 
 
 class Tensor(TensorBase):
@@ -226,10 +224,11 @@ class Tensor(TensorBase):
     def __dlpack_device__(self) -> tuple[int, int]:
         if not placement.in_use():
             return _HOST
+        from .interop.dlpack import EXTENSION
         from .lazy.evaluate import buffer_of
 
         buffer = buffer_of(self)
-        return (_NPU, buffer.device) if buffer.committed else _HOST
+        return (EXTENSION, buffer.device) if buffer.committed else _HOST
 
     def __bool__(self) -> bool:
         return bool(self._single("bool"))
