@@ -40,12 +40,6 @@ def histogram(counts, x):
 
 
 @pyasc.kernel
-def take(out, x, index):
-    i = pyasc.get_global_id(0)
-    out[i] = x[index[i]]
-
-
-@pyasc.kernel
 def tiled_relu(c, a, b, n: int):
     t = pyasc.auto_tiling(n)
     for i in range(0, n, t):
