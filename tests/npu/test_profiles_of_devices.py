@@ -90,6 +90,7 @@ def test_the_picture_has_a_row_for_each_lane(profiler: Profiler) -> None:
 def test_a_plan_on_a_device(npu_machine: Any) -> None:
     """What the device says of itself: a kernel after its upload, a download after its kernel."""
     x = np.arange(1000, dtype=np.float32)
+    npu.inject("slow", 1, 30)
     with pyasc.backend("npu:0"), Profiler() as profiler:
         a = pyasc.asarray(x) * 2
         b = pyasc.sort(a) + 1  # sorted on the host
@@ -98,10 +99,11 @@ def test_a_plan_on_a_device(npu_machine: Any) -> None:
     assert {e.device for e in on_device} == {"npu:0"}
     first = test_a_plan_on_a_device.__code__.co_firstlineno
     kernels = [e for e in on_device if e.kind == "kernel"]
-    assert {e.line[1] - first for e in kernels if e.line} == {4, 5}
+    assert {e.line[1] - first for e in kernels if e.line} == {5, 6}
     uploads = [e for e in on_device if e.kind == "upload"]
     downloads = [e for e in on_device if e.kind == "download"]
-    assert uploads[0].end <= kernels[0].start and kernels[0].end <= downloads[0].start
+    # Ends are told by tasks of their own, which a busy machine delays: only beginnings are compared.
+    assert uploads[0].start <= kernels[0].start < downloads[0].start - 25_000
     assert all(0 <= e.start <= e.end for e in profiler.events)
     assert sum(e.nbytes for e in downloads) >= x.nbytes
     (fetched,) = [e for e in profiler.events if e.name == "tensor to array"]
