@@ -253,24 +253,10 @@ def test_scalars_in_the_block_of_arguments(npu: Machine, tmp_path: Path) -> None
     forms = [("bits", s) for s in (1, 2, 4, 8)] + [("bool", 2), ("narrow", 4)]
     forms += [(dtype, size) for dtype in whole for size in (1, 2, 4, 8)]
     forms += [(d, 4) for d in ("float16", "bfloat16", "float64")] + [(f"{d}>float32", 4) for d in whole]
-    given = [
-        0,
-        1,
-        2,
-        0x7F,
-        0x80,
-        0xFF,
-        0x3C01,
-        0x7C00,
-        0xFC01,
-        0x8001,
-        0x7FC0,
-        2**31 - 1,
-        2**24 + 1,
-        2**32 - 1,
-    ]
-    given += [2**31, 2**63 - 1, 2**63, 2**64 - 1, 2**53 + 1, int(np.float64(-1.1).view(np.uint64))]
-    given += [int(np.float64(1e300).view(np.uint64)), int(np.float64(1e-42).view(np.uint64))]
+    given = [0, 1, 2, 0x7F, 0x80, 0xFF, 0x3C01, 0x7C00, 0xFC01, 0x8001, 0x7FC0, 2**31 - 1, 2**24 + 1]
+    given += [2**32 - 1, 2**31, 2**63 - 1, 2**63, 2**64 - 1, 2**53 + 1]
+    given += np.array([-1.1, 1e300, 1e-42, 3.4e38, np.nan]).view(np.uint64).tolist()
+    given += np.random.default_rng(2).integers(0, 2**64, 30, np.uint64).tolist()
     for value in given:
         signed = value - 2**64 if value >= 2**63 else value
         shown = [f for f in forms if f[0] != "narrow" or -(2**31) <= signed < 2**31]
@@ -291,7 +277,7 @@ def test_a_scalar_that_does_not_fit(npu: Machine, kernels: Kernels, unhandled: N
     program.device_launch(
         kernels.scale, 0, 0, 1, bytes(32), [(0, 0, 0), (8, 0, 0)], [(16, 4, 0, "narrow")], [0], None, -1, 9
     )
-    for value in (2**31, -(2**31) - 1):
+    for value in (2**31, -(2**31) - 1, 2**63 - 1):
         with pytest.raises(IndexError) as caught:
             program.run([], value.to_bytes(8, "little", signed=True))
         assert caught.value.args == (9, _runtime.WIDE_SCALAR, value)

@@ -160,6 +160,27 @@ def test_which_kernel_of_several(npu_machine: Machine, mistake: Mistakes) -> Non
         pyasc.config.launch_blocking = False
 
 
+@pyasc.kernel
+def at_most(y: Any, limit: int) -> None:
+    i = pyasc.get_global_id(0)
+    y[i] = i if i < limit else limit % 5
+
+
+def test_a_number_that_does_not_fit(mistake: Mistakes) -> None:
+    """One that the kernel was compiled for does, a later one does not."""
+
+    @pyasc.jit
+    def call(y: Any, limit: int) -> Any:
+        at_most[8](y, limit)  # here
+        return y + 0
+
+    expected = [0, 1, 2, 3, 3, 3, 3, 3]
+    assert call(pyasc.zeros(8), 3).numpy().tolist() == expected
+    with mistake(RuntimeError, "[at_most]", "32 bits", str(2**31)):
+        call(pyasc.zeros(8), 2**31).numpy()
+    assert call(pyasc.zeros(8), 3).numpy().tolist() == expected
+
+
 def test_every_launch_of_many_fails(npu_machine: Machine) -> None:
     """Nothing is kept of them."""
     x = ones()

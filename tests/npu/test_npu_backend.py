@@ -1,4 +1,4 @@
-"""The NPU as a backend: what it compiles and keeps, products, scalars put in place by the executor."""
+"""The NPU as a backend: what it compiles and keeps, and products."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from standin.machine import Machine
 
 import pyasc
 from pyasc.backend import _runtime
-from pyasc.backend.ascend.arguments import laid_out, number, passed, patched
 from pyasc.backend.ascend.chip import load
-from pyasc.backend.ascend.generated import Bound, Generated, Parameter
-from pyasc.backend.base import DeviceLaunch, Patch
+from pyasc.backend.base import DeviceLaunch
 from pyasc.backend.cpu.backend import CPU
 from pyasc.backend.npu import compile as compiler
 from pyasc.backend.npu.backend import NPU
-from pyasc.backend.npu.launch import device_launch
 from pyasc.backend.npu.toolkit import Toolkit, find
 from pyasc.lazy.cache import kernels
-from pyasc.ops.dtypes import as_dtype
 
 Array = np.ndarray[Any, Any]
 CHIP = load("910B1")
@@ -68,96 +64,6 @@ def run(launch: DeviceLaunch, arrays: list[Array], scalars: list[int] | None = N
     made = program.run([_runtime.wrap(np.ascontiguousarray(arrays[n])) for n in inputs], bits)
     for operand, buffer in zip(launch.outputs, made, strict=True):
         arrays[operand][...] = _runtime.array(buffer, arrays[operand].shape, arrays[operand].dtype)
-
-
-ECHO = """#include "kernel_operator.h"
-using namespace AscendC;
-struct Tiling { int64_t count; int32_t words[%d]; };
-extern "C" __global__ __aicore__ void echo_kernel(GM_ADDR out, Tiling t)
-{
-    GlobalTensor<int32_t> y;
-    y.SetGlobalBuffer((__gm__ int32_t*)out);
-    for (int64_t i = 0; i < t.count; ++i) {
-        y.SetValue(i, t.words[i]);
-    }
-    DataCacheCleanAndInvalid<int32_t, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(y);
-}
-"""
-
-
-def echo(words: int) -> Generated:
-    """A kernel that writes the struct it is given."""
-    parameters = (Parameter("out", "output", 0, np.dtype(np.int32)),)
-    return Generated(
-        "echo_kernel", ECHO % words, "vector", CHIP, parameters, (), "as it is", lambda _: Bound(1, b"")
-    )
-
-
-def scalars() -> list[tuple[int, Patch]]:
-    """Bits, and every way to pass them: of all dtypes, edges among them."""
-    rng = np.random.default_rng(2)
-    found: list[tuple[int, Patch]] = []
-    for name in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):
-        dtype = as_dtype(name)
-        if name == "bool":
-            values: Any = np.array([False, True])
-        else:
-            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-            values = np.array([least, most, most // 2 + 1, 1, *rng.integers(least, most, 4, dtype)], dtype)
-        for value in values:
-            bits = int.from_bytes(value.tobytes(), "little")
-            for ctype in ("int32_t", "uint32_t", "int64_t", "uint64_t", "float"):
-                place = passed(0, dtype, ctype)
-                found.append((bits, Patch(0, place.size, 0, place.form)))
-        if name == "bool":
-            found += [(bits, Patch(0, 2, 0, "bool")) for bits in (0, 1)]
-    found += [(n & (2**64 - 1), Patch(0, 4, 0, "narrow")) for n in (0, -1, 2**31 - 1, -(2**31))]
-    for name in ("float16", "bfloat16", "float32", "float64"):
-        dtype = as_dtype(name)
-        edges = [0, -0.0, 1.5, np.inf, -np.inf, np.nan, 65504, 6e-8, 1e-40, 3.4e38, 1e-46, *rng.random(9)]
-        with np.errstate(all="ignore"):
-            given = np.array(edges).astype(dtype)
-        for value in given:
-            bits = int.from_bytes(value.tobytes(), "little")
-            found.append((bits, Patch(0, 4, 0, passed(0, dtype, "float").form)))
-            found += [(bits, Patch(0, size, 0, "bits")) for size in (2, 4, 8)]
-    return found
-
-
-def test_the_executor_puts_scalars_where_python_does(chip: NPU) -> None:
-    cases = scalars()
-    words = 2 * len(cases)
-    template, _ = laid_out([number("int64_t", words), *[bytes(4)] * words])
-    patches = tuple(p._replace(offset=8 + 8 * n, scalar=n) for n, (_, p) in enumerate(cases))
-    generated = echo(words)
-    launch = device_launch(chip.code(generated), generated, Bound(1, template, patches))
-    bits = [b for b, _ in cases]
-    out = np.zeros(words, np.int32)
-    run(launch, [out], bits)
-    expected = np.frombuffer(patched(template, patches, bits)[8:], np.int32)
-    for n, (b, p) in enumerate(cases):
-        assert out[2 * n : 2 * n + 2].tobytes() == expected[2 * n : 2 * n + 2].tobytes(), (hex(b), p)
-
-
-@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**63 - 1])
-def test_an_integer_that_does_not_fit(chip: NPU, value: int) -> None:
-    template, _ = laid_out([number("int64_t", 2), bytes(4), bytes(4)])
-    generated = echo(2)
-    wide = (Patch(8, 4, 0, "narrow"),)
-    launch = device_launch(chip.code(generated), generated, Bound(1, template, wide))
-    told: list[tuple[int, int, int]] = []
-
-    def handler(label: int, code: int, given: int) -> Exception:
-        told.append((label, code, given))
-        return ValueError("too wide")
-
-    before = _runtime.set_fault_handler(handler)
-    try:
-        with pytest.raises(ValueError, match="too wide"):
-            run(launch, [np.zeros(2, np.int32)], [value & (2**64 - 1)])
-    finally:
-        _runtime.set_fault_handler(before)
-    assert told == [(7, _runtime.WIDE_SCALAR, value)]
 
 
 def test_products(chip: NPU) -> None:
@@ -222,11 +128,3 @@ def test_the_key_names_chip_toolkit_and_form(chip: NPU, cann: Toolkit) -> None:
     assert len({chip.fingerprint(), other.fingerprint(), older.fingerprint()}) == 3
     assert second.fingerprint() == chip.fingerprint() and (second.name, second.device) == ("npu:1", 1)
     assert chip.device_cores == CHIP.vector_cores and chip.forms == ("ascendc",)
-
-
-def test_a_launch_is_timed(chip: NPU) -> None:
-    with pyasc.backend("sim"):
-        (info,) = pyasc.explain(pyasc.asarray(np.ones(5000, "f4")) * 2).kernels
-    kernel, binding = info.work.lowered.kernel, info.work.lowered.binding
-    made = chip.written(kernel, chip.choose(kernel, binding))
-    assert chip.time_us(made, made.bind(binding), (20000, 20000)) > 0 and chip.measured_by == "device"
