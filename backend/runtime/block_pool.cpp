@@ -14,7 +14,7 @@ constexpr size_t looks = 8;
 // Whether no lane but this uses it.
 bool only_here(const Uses& uses, const Uses& done, Lane lane) {
     for (size_t k = 0; k < lanes; ++k)
-        if (k != static_cast<size_t>(lane) && uses[k] > done[k]) return false;
+        if (k != index_of(lane) && uses[k] > done[k]) return false;
     return true;
 }
 

@@ -26,6 +26,7 @@ namespace pyasc::npu {
 // two.
 enum class Lane : uint8_t { compute, second, upload, download };
 constexpr size_t lanes = 4;
+constexpr size_t index_of(Lane lane) { return static_cast<size_t>(lane); }
 
 // The work of a lane up to its number-th piece; 0: none, always done.
 struct Ticket {
@@ -194,6 +195,21 @@ class Device {
     void close() noexcept;
     ~Device();  // never called: buffers may outlive every destructor of the process
     std::unique_ptr<State> state_;
+};
+
+// Page-locked memory within a scope; work that uses it then may still run afterwards.
+class ScopedPinned {
+  public:
+    ScopedPinned(Device& device, size_t nbytes) : device_(device), block_(device.allocate_pinned(nbytes)) {}
+    ~ScopedPinned() { device_.release_pinned(block_); }
+    ScopedPinned(const ScopedPinned&) = delete;
+    ScopedPinned& operator=(const ScopedPinned&) = delete;
+    void* address() const { return block_.address; }
+    void used(Ticket ticket) { block_.uses[index_of(ticket.lane)] = ticket.number; }
+
+  private:
+    Device& device_;
+    PinnedBlock block_;
 };
 
 // The end of the process, or of a test: lanes are waited for (not longer than a second or so), everything is

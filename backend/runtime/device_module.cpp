@@ -152,7 +152,7 @@ std::vector<double> time_launch(DeviceCode& code, int number, uint32_t blocks, c
             Memory& memory = expect_buffer(object)->memory;
             memory.side->written = ticket;
             memory.side->run = run;
-            memory.side->block.uses[static_cast<size_t>(Lane::compute)] = ticket.number;
+            memory.side->block.uses[npu::index_of(Lane::compute)] = ticket.number;
             device_written(memory, expect_buffer(object)->stays());
         }
         wait_for(device, ticket, true);

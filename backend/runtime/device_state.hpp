@@ -16,8 +16,6 @@ namespace pyasc::npu {
 
 using Clock = std::chrono::steady_clock;
 
-inline size_t index_of(Lane lane) { return static_cast<size_t>(lane); }
-
 // A kernel that was launched, to find the one that failed.
 struct Launched {
     uint64_t number;

@@ -18,8 +18,6 @@ using npu::Ticket;
 
 bool blocking = false;
 
-size_t at(Lane lane) { return static_cast<size_t>(lane); }
-
 // Memory that is used by what is put into the lanes now.
 class Scratch {
   public:
@@ -36,19 +34,6 @@ class Scratch {
   private:
     npu::Device& device_;
     npu::DeviceBlock block_;
-};
-
-class Pinned {
-  public:
-    Pinned(npu::Device& device, size_t nbytes) : device_(device), block_(device.allocate_pinned(nbytes)) {}
-    ~Pinned() { device_.release_pinned(block_); }
-    Pinned(const Pinned&) = delete;
-    Pinned& operator=(const Pinned&) = delete;
-    npu::PinnedBlock& block() { return block_; }
-
-  private:
-    npu::Device& device_;
-    npu::PinnedBlock block_;
 };
 
 void put_address(char* block, uint32_t offset, const void* address, int64_t beyond) {
@@ -157,14 +142,14 @@ bool Program::Run::run(const step::DeviceLaunch& launch) {
     end_time(launch.lane);
     for (const auto& operand : launch.operands) {
         Memory& memory = this->memory(operand.slot);
-        memory.side->block.uses[at(launch.lane)] = ticket.number;
+        memory.side->block.uses[npu::index_of(launch.lane)] = ticket.number;
         if (!operand.written) continue;
         memory.side->written = ticket;
         memory.side->run = number_;
         device_written(memory, stays(operand.slot));
     }
-    workspace.block().uses[at(launch.lane)] = ticket.number;
-    if (launch.status >= 0) status_.uses[at(launch.lane)] = ticket.number;
+    workspace.block().uses[npu::index_of(launch.lane)] = ticket.number;
+    if (launch.status >= 0) status_.uses[npu::index_of(launch.lane)] = ticket.number;
     if (blocking) wait_for(*device_, ticket, may_stop());
     return true;
 }
@@ -204,20 +189,20 @@ void Program::Run::fill(char* block, const step::DeviceLaunch& launch) {
 void Program::Run::begin_status(Lane lane) {
     status_ = allocate_on(*device_, program_.status_bytes_, lane);
     cleared_ = device_->fill(lane, status_, 0, 0, program_.status_bytes_);
-    status_.uses[at(lane)] = cleared_.number;
+    status_.uses[npu::index_of(lane)] = cleared_.number;
 }
 
 void Program::Run::check_status() {
     const size_t nbytes = program_.status_bytes_;
-    Pinned pinned(*device_, nbytes);
+    npu::ScopedPinned pinned(*device_, nbytes);
     for (size_t lane = 0; lane < npu::lanes; ++lane)
         after(Lane::download, {static_cast<Lane>(lane), status_.uses[lane]});
-    const Ticket ticket = device_->download(pinned.block().address, status_, 0, nbytes);
-    status_.uses[at(ticket.lane)] = ticket.number;
-    pinned.block().uses[at(ticket.lane)] = ticket.number;
+    const Ticket ticket = device_->download(pinned.address(), status_, 0, nbytes);
+    status_.uses[npu::index_of(ticket.lane)] = ticket.number;
+    pinned.used(ticket);
     device_->mark(ticket);
     wait_for(*device_, ticket, may_stop());
-    const int64_t* const words = static_cast<const int64_t*>(pinned.block().address);
+    const int64_t* const words = static_cast<const int64_t*>(pinned.address());
     for (const Step& step : program_.steps_) {
         const auto* found = std::get_if<std::unique_ptr<step::DeviceLaunch>>(&step);
         if (!found || (*found)->status < 0) continue;

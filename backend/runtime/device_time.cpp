@@ -36,16 +36,7 @@ Device::Span Device::begin_span(Lane lane) {
     return {reinterpret_cast<uint64_t>(event), 0};
 }
 
-void Device::end_span(Lane lane, Span& span) {
-    State& s = *state_;
-    s.enter_check();
-    s.throw_if_failed();
-    const std::lock_guard<std::mutex> lock(s.mutex);
-    const Entered entered(*s.acl, s.context);
-    void* event = s.new_event(true);
-    s.checked("aclrtRecordEvent", s.acl->aclrtRecordEvent(event, s.lane[index_of(lane)].stream), lane);
-    span.end = reinterpret_cast<uint64_t>(event);
-}
+void Device::end_span(Lane lane, Span& span) { span.end = begin_span(lane).begin; }
 
 std::pair<int64_t, int64_t> Device::time(const Span& span) {
     State& s = *state_;

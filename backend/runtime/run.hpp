@@ -115,7 +115,7 @@ class Program::Run {
     // Puts what a lane does from now on after a piece of work.
     void after(npu::Lane lane, npu::Ticket ticket) {
         if (ticket.lane == lane || !ticket.number) return;
-        uint64_t& known = ordered_[static_cast<size_t>(lane)][static_cast<size_t>(ticket.lane)];
+        uint64_t& known = ordered_[npu::index_of(lane)][npu::index_of(ticket.lane)];
         if (ticket.number <= known) return;
         device_->order(lane, ticket);
         known = ticket.number;

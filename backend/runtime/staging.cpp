@@ -14,25 +14,6 @@ constexpr size_t most_pieces = 3;
 
 void* at(const DeviceBlock& block, size_t offset) { return static_cast<char*>(block.address) + offset; }
 
-void set_use(Uses& uses, Ticket ticket) { uses[index_of(ticket.lane)] = ticket.number; }
-
-// A staging block that goes back to its pool with its scope.
-class Staging {
-  public:
-    Staging(Device& device, size_t nbytes) : device_(device), block_(device.allocate_pinned(nbytes)) {}
-    ~Staging() {
-        if (block_.address) device_.release_pinned(block_);
-    }
-    Staging(const Staging&) = delete;
-    Staging& operator=(const Staging&) = delete;
-    void* address() const { return block_.address; }
-    void used(Ticket ticket) { set_use(block_.uses, ticket); }
-
-  private:
-    Device& device_;
-    PinnedBlock block_;
-};
-
 }  // namespace
 
 Ticket Device::upload(const DeviceBlock& to, size_t offset, const void* from, size_t nbytes, bool pinned) {
@@ -62,7 +43,7 @@ Ticket Device::upload(const DeviceBlock& to, size_t offset, const void* from, si
         Ticket& oldest = on_their_way[piece % most_pieces];
         while (!wait(oldest, 1000)) {
         }
-        Staging staging(*this, size);
+        ScopedPinned staging(*this, size);
         std::memcpy(staging.address(), static_cast<const char*>(from) + position, size);
         ticket = put(position, staging.address(), size, true);
         staging.used(ticket);
@@ -166,7 +147,7 @@ Ticket Device::copy_across(Device& to_device, const DeviceBlock& to, Device& fro
         const std::lock_guard<std::mutex> lock(target.mutex);
         return target.issue(Lane::upload);
     }
-    Staging staging(to_device, nbytes);
+    ScopedPinned staging(to_device, nbytes);
     from_device.download(staging.address(), from, 0, nbytes);
     after(target, Lane::upload, source, Lane::download);
     const Ticket up = to_device.upload(to, 0, staging.address(), nbytes, true);
