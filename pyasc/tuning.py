@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,11 +151,13 @@ def tune(
     measured: dict[Any, TunedKernel] = {}
     with Progress("tune", shown=progress) as step:
         for info in jitted.explanation(name, *examples).kernels:
-            for key, sizes, measure in _jobs(info, table):
-                known = None if again else table.measured(key, sizes, chip.measured_by)
-                if (key, sizes) not in measured:
-                    step(info.name)
-                    measured[key, sizes] = _tuned(known or measure(), known is not None)
+            job = _job(info, table)
+            if job is None or job[:2] in measured:
+                continue
+            key, sizes, measure = job
+            known = None if again else table.measured(key, sizes, chip.measured_by)
+            step(info.name)
+            measured[key, sizes] = _tuned(known or measure(), known is not None)
     if any(k.choice and not k.found for k in measured.values()):
         evaluate.clear_plans()
         kernel_cache.clear(memory=True, disk=False)
@@ -165,25 +168,24 @@ def _tuned(entry: Entry, found: bool) -> TunedKernel:
     return TunedKernel(entry.kernel, entry.sizes, entry.choice, entry.time_us, entry.model_us, found)
 
 
-def _jobs(info: KernelInfo, table: Table) -> list[tuple[str, tuple[int, ...], Callable[[], Entry]]]:
-    """What there is to measure of a kernel, one thing or none: its key, its sizes, and what measures it."""
+def _job(info: KernelInfo, table: Table) -> tuple[str, tuple[int, ...], Callable[[], Entry]] | None:
+    """What there is to measure of a kernel, if anything: its key, its sizes, and what measures it."""
     from .backend.ascend.backend import Ascend
     from .backend.ascend.measuring import kernel_key, measure_kernel, measure_product, product_key, sizes_of
 
     work = info.work
     if work is None or not isinstance(work.backend, Ascend):
-        return []
+        return None
     backend: Ascend = work.backend
     if work.product is not None and work.product.product is not None:
         product = work.product.product
-        return [
-            (product_key(product), sizes_of(product.sizes), lambda: measure_product(backend, table, product))
-        ]
+        measure = partial(measure_product, backend, table, product)
+        return product_key(product), sizes_of(product.sizes), measure
     if work.lowered is None or not isinstance(work.lowered.kernel, Kernel):
-        return []
+        return None
     kernel, binding = work.lowered.kernel, work.lowered.binding
-    key = kernel_key(kernel, backend.options)
-    return [(key, binding.extents, lambda: measure_kernel(backend, table, kernel, binding))]
+    measure = partial(measure_kernel, backend, table, kernel, binding)
+    return kernel_key(kernel, backend.options), binding.extents, measure
 
 
 def export(path: str | os.PathLike[str], chip: str = "") -> int:

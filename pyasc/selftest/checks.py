@@ -34,7 +34,7 @@ def checks(backend: str, full: bool) -> list[Check]:
         Check("answers", "writes through overlapping views", _overlap),
         Check("answers", "an index outside its axis is reported", _bad_index),
         *measures.copies(backend, full),
-        *measures.launches(backend, full),
+        *measures.launches(backend),
         Check("memory", "all of it comes back", _memory),
     ]
     batches = op_table.batches(full, BATCH)

@@ -47,7 +47,7 @@ def copies(backend: str, full: bool) -> list[Check]:
     return [Check("copies", _bytes(n), _copies(n), 3, timed=True) for n in sizes]
 
 
-def launches(backend: str, full: bool) -> list[Check]:
+def launches(backend: str) -> list[Check]:
     """What a launch costs, kernels being tiny."""
     if backend.startswith("sim"):
         return []
