@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .structured import StructuredBinding, StructuredKernel
 
 HOST = -1  # as the number of a device
+# Operands of a product by shape, strides and offset into their buffers, in elements.
+Matrices = tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,15 +252,10 @@ class Backend(Protocol):
         None."""
 
     def device_product(
-        self,
-        operands: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        out: np.dtype[Any],
+        self, operands: Matrices, shape: tuple[int, ...], dtype: np.dtype[Any], out: np.dtype[Any]
     ) -> Callable[[], DeviceLaunch] | None:
-        """What compiles the launch of a product of matrices in the device's memory, operands given by shape,
-        strides and offset in elements; None where the host multiplies, as it always does for one without a
-        device."""
+        """What compiles the launch of a product of matrices in the device's memory; None where the host
+        multiplies, as it always does for one without a device."""
 
     def supports(self, op: str, dtype: np.dtype[Any], attrs: tuple[Any, ...] = ()) -> bool:
         """Whether the backend has code for a primitive computed in a dtype."""

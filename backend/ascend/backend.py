@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..base import HOST, Backend, Call, DeviceLaunch, Executable, Part, Store
+from ..base import HOST, Backend, Call, DeviceLaunch, Executable, Matrices, Part, Store
 from ..ir import Binding, Kernel
 from ..structured import StructuredBinding, StructuredKernel
 from . import chip as chip_data
@@ -367,11 +367,7 @@ class Ascend:
         raise NotImplementedError
 
     def device_product(
-        self,
-        operands: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        out: np.dtype[Any],
+        self, operands: Matrices, shape: tuple[int, ...], dtype: np.dtype[Any], out: np.dtype[Any]
     ) -> Callable[[], DeviceLaunch] | None:
         """None: there is no memory but the host's."""
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from .. import _runtime
-from ..base import HOST, Backend, Launch, Part, Phase, Store
+from ..base import HOST, Backend, Launch, Matrices, Part, Phase, Store
 from ..ir import Binding, Kernel, Stride, binding_with_axis, with_axis
 from .blas import matmul
 from .partition import partition
@@ -205,11 +205,7 @@ class CPU:
         return matmul if name == "matmul" else None
 
     def device_product(
-        self,
-        operands: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        out: np.dtype[Any],
+        self, operands: Matrices, shape: tuple[int, ...], dtype: np.dtype[Any], out: np.dtype[Any]
     ) -> None:
         """None: there is no memory but the host's."""
 

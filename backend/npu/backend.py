@@ -16,7 +16,7 @@ from ..ascend.arguments import patched
 from ..ascend.backend import Ascend, Written
 from ..ascend.chip import Chip
 from ..ascend.generated import STATUS_BYTES, Bound, Generated
-from ..base import Backend, DeviceLaunch, Store
+from ..base import Backend, DeviceLaunch, Matrices, Store
 from ..compiler import without_comments
 from ..ir import Binding
 from . import compile as compiler
@@ -119,11 +119,7 @@ class NPU(Ascend):
         return device_launch(self.code(generated), generated, generated.bind(Binding((), (), ())), offsets)
 
     def device_product(
-        self,
-        operands: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        out: np.dtype[Any],
+        self, operands: Matrices, shape: tuple[int, ...], dtype: np.dtype[Any], out: np.dtype[Any]
     ) -> Callable[[], DeviceLaunch] | None:
         """What compiles a product that the cube takes as its matrices lie; None where the host multiplies.
 
