@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import functools
 import inspect
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeGuard, TypeVar, overload
+from dataclasses import dataclass
+from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from .explain import Explanation, names_in
+from .guards import SCALARS, Found, Variable, describe, describe_variable, find_variables, is_layer
 from .lazy import evaluate, events
 from .lazy.plan import Plan
 from .ops import _graph, random
 from .ops._graph import Node, TensorBase
-from .ops.arguments import as_tensor, scalar
+from .ops.arguments import scalar
 from .ops.errors import DtypeError, TracingError
 from .ops.primitives import SCALAR
 from .ops.traced import TracedNumber
 
-if TYPE_CHECKING:
-    from .dsl.kernel import Kernel
-    from .nn.module import Module
-
 P = ParamSpec("P")
 R = TypeVar("R")
 MAX_TRACES = 256
-_SCALARS = (bool, int, float)
-# Bytes of a NumPy array in a variable up to which its values are compared at each call.
-MAX_COMPARED = 1 << 16
-# How deep attributes, lists and dicts of variables are looked into.
-MAX_DEPTH = 4
-_OPAQUE = (type, FunctionType, ModuleType)
-_CONSTANTS = (str, bytes, type(None), np.dtype, type, complex)
-
-
-# Kernels and layers are imported when they are first asked for: what is not loaded has no instances.
-
-
-def _is_kernel(value: Any) -> TypeGuard[Kernel]:
-    module = sys.modules.get(f"{__package__}.dsl.kernel")
-    return module is not None and isinstance(value, module.Kernel)
-
-
-def _is_layer(value: Any) -> TypeGuard[Module]:
-    module = sys.modules.get(f"{__package__}.nn.module")
-    return module is not None and isinstance(value, module.Module)
 
 
 class CacheInfo(NamedTuple):
@@ -122,36 +96,11 @@ class _Trace:
     once: bool
 
 
-@dataclass(eq=False)
-class _Found:
-    """What the arguments and variables of a call hold.
-
-    Attributes
-    ----------
-    tensors : list
-        Of the arguments, then of the variables.
-    numbers : list
-        Of the arguments.
-    objects : list
-        Among the arguments: their attributes are variables.
-    volatile : bool
-        Whether something may have changed that is not compared: the function is traced at each call.
-    layers : set
-        Identities of the layers that were described already.
-    """
-
-    tensors: list[TensorBase] = field(default_factory=list)
-    numbers: list[Any] = field(default_factory=list)
-    objects: list[Any] = field(default_factory=list)
-    volatile: bool = False
-    layers: set[int] = field(default_factory=set)
-
-
 class Jitted:
     """What `jit` returns: calls the function through its traces."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        layer = _is_layer(function)
+        layer = is_layer(function)
         functools.update_wrapper(self, function, updated=() if layer else functools.WRAPPER_UPDATES)
         self.name = type(function).__name__ if layer else getattr(function, "__name__", repr(function))
         self._function = function
@@ -159,7 +108,7 @@ class Jitted:
         # For each structure of arguments, the numbers among them that the function looks at: a trace holds
         # for their values only.
         self._observed: dict[Any, tuple[int, ...]] = {}
-        self._variables: tuple[_Variable, ...] | None = None
+        self._variables: tuple[Variable, ...] | None = None
         self._names: frozenset[str] = frozenset()
         self._hits = self._misses = 0
         self._lock = threading.RLock()
@@ -170,15 +119,15 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if evaluate.tracing():
             return self._function(*args, **kwargs)  # inlined into the trace around it
-        found = _Found()
+        found = Found()
         trace = self._traced(args, kwargs, found)
         return self._replay(trace, found.tensors, found.numbers)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """What a call with these arguments runs, compiled and kept. Nothing is evaluated but them."""
-        return self._traced(args, kwargs, _Found()).plan
+        return self._traced(args, kwargs, Found()).plan
 
-    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: _Found) -> _Trace:
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: Found) -> _Trace:
         """The trace of a call, made where there is none; `found` is filled with what the arguments hold."""
         numbers = found.numbers
         structure = self._structure(args, kwargs, found)
@@ -224,7 +173,7 @@ class Jitted:
 
     def session(self, *args: Any, **kwargs: Any) -> Session:
         """The function traced with these arguments; nothing is evaluated but them."""
-        found = _Found()
+        found = Found()
         self._structure(args, kwargs, found)
         session = Session(self, args, kwargs, found.tensors)
         with session:
@@ -233,32 +182,32 @@ class Jitted:
 
     # --- calls ---------------------------------------------------------------------------------------
 
-    def _structure(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: _Found) -> Any:
+    def _structure(self, args: tuple[Any, ...], kwargs: dict[str, Any], found: Found) -> Any:
         """What a trace depends on: structure, shapes, dtypes, layouts, variables. Collects what it finds."""
-        parts = [_describe(a, found) for a in args]
+        parts = [describe(a, found) for a in args]
         for name, value in kwargs.items():
-            parts.append((name, _describe(value, found)))
+            parts.append((name, describe(value, found)))
         tensors = found.tensors
         parts.append(evaluate.target(tensors))
         arguments = len(tensors)
         variables = self._variables
         if variables is None or any(v.function is not None and v.get() is not v.function for v in variables):
-            variables, self._names = _find_variables(self._function)
+            variables, self._names = find_variables(self._function)
             self._variables = variables
         itself = getattr(self._function, "__self__", self._function)
-        if _is_layer(itself):
-            parts.append(_describe_variable(itself, found, self._names))
+        if is_layer(itself):
+            parts.append(describe_variable(itself, found, self._names))
         for value in found.objects:
-            parts.append(_describe_variable(value, found, self._names))
+            parts.append(describe_variable(value, found, self._names))
         for variable in variables:
-            parts.append(_describe_variable(variable.get(), found, self._names))
+            parts.append(describe_variable(variable.get(), found, self._names))
         if len(tensors) > arguments + 1:
             # Two names of one tensor are one leaf of the trace.
             owners = [id(_owner(t)) for t in tensors[arguments:]]
             parts.append(tuple(owners.index(o) for o in owners))
         return tuple(parts)
 
-    def _trace(self, structure: Any, args: Any, kwargs: Any, found: _Found) -> _Trace:
+    def _trace(self, structure: Any, args: Any, kwargs: Any, found: Found) -> _Trace:
         tensors, numbers = found.tensors, found.numbers
         traced = [TracedNumber(n) for n in numbers]
         for n in self._observed.get(structure, ()):
@@ -395,7 +344,7 @@ class Session:
         known |= {"result" if one else f"result{n}": tensor for n, tensor in enumerate(self.results)}
         return names_in(known)
 
-    def finish(self, traced: list[TracedNumber], found: _Found) -> _Trace:
+    def finish(self, traced: list[TracedNumber], found: Found) -> _Trace:
         """The trace of the call."""
         roots = self.written
         # What was pending before the call is not part of the function: it becomes a leaf.
@@ -454,10 +403,10 @@ class Session:
         return made if tensor.base is None else _graph.view(made, tensor.shape, tensor.strides, tensor.offset)
 
     def _replace(self, value: Any, numbers: Iterator[int], scalars: Iterator[TracedNumber]) -> Any:
-        """The argument with stand-ins for tensors and numbers, in the order in which `_describe` met them."""
+        """The argument with stand-ins for tensors and numbers, in the order in which `describe` met them."""
         if isinstance(value, TensorBase | np.ndarray):
             return self._stand_in(next(numbers))
-        if type(value) in _SCALARS:
+        if type(value) in SCALARS:
             return next(scalars, value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*(self._replace(v, numbers, scalars) for v in value))
@@ -508,193 +457,6 @@ def _rebuild(value: Any, made: list[Any], numbers: list[Any]) -> Any:
     if isinstance(value, dict):
         return {k: _rebuild(v, made, numbers) for k, v in value.items()}
     return value
-
-
-def _describe(value: Any, found: _Found) -> Any:
-    """The part of an argument that a trace depends on, as something hashable. Tensors and numbers are
-    collected."""
-    if isinstance(value, TensorBase):
-        found.tensors.append(value)
-        base = value.base
-        if base is None:
-            return (value.shape, value.dtype)
-        return (value.shape, value.dtype, value.strides, value.offset, base.shape)
-    kind = type(value)
-    if kind in _SCALARS:
-        found.numbers.append(value)
-        return kind
-    if isinstance(value, np.ndarray):
-        return _describe(as_tensor(value, "jit"), found)
-    if kind in (list, tuple) or isinstance(value, tuple):
-        return (kind, *[_describe(v, found) for v in value])
-    if kind is dict:
-        return (kind, *[(k, _describe(v, found)) for k, v in value.items()])
-    if isinstance(value, np.generic):
-        return (kind, value.tobytes())
-    if isinstance(value, _CONSTANTS):
-        return (kind, value)
-    if type(getattr(value, "__dict__", None)) is dict:
-        found.objects.append(value)
-        return kind
-    try:
-        hash(value)
-    except TypeError:
-        raise DtypeError(
-            f"[jit] expected tensors, numbers, strings, or tuples, lists and dicts of them, "
-            f"given {kind.__name__}"
-        ) from None
-    return (kind, value)
-
-
-# --- variables of the function -----------------------------------------------------------------------------
-
-
-class _Same:
-    """An object as part of a key: equal to itself alone, and alive as long as the key."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-class _Variable:
-    """A name that the function reads from its closure or module; looked up anew at each call."""
-
-    __slots__ = ("cell", "function", "name", "namespace")
-
-    def __init__(self, name: str, cell: Any = None, namespace: Any = None) -> None:
-        self.name = name
-        self.cell = cell
-        self.namespace = namespace
-        value = self.get()
-        # Whose own variables were found too.
-        self.function = value if isinstance(value, FunctionType | Jitted) else None
-
-    def get(self) -> Any:
-        """What the name stands for now."""
-        if self.cell is not None:
-            try:
-                return self.cell.cell_contents
-            except ValueError:
-                return None
-        return self.namespace.get(self.name)
-
-
-def _describe_variable(value: Any, found: _Found, names: frozenset[str], depth: int = 0) -> Any:
-    """The part of a variable, or of an object among the arguments, that a trace depends on.
-
-    Of an object these are the attributes whose names the function mentions, and theirs.
-    """
-    kind = type(value)
-    if isinstance(value, TensorBase):
-        return _describe(value, found)
-    if kind in _SCALARS:
-        return (kind, repr(value))
-    if isinstance(value, np.ndarray):
-        if value.nbytes <= MAX_COMPARED:
-            return (value.shape, value.dtype.str, value.tobytes())
-        found.volatile = True
-    elif kind in (list, tuple, dict) and depth < MAX_DEPTH:
-        items = value.values() if kind is dict else value
-        keys = tuple(value) if kind is dict else len(value)
-        return (kind, keys, *[_describe_variable(item, found, names, depth + 1) for item in items])
-    elif _is_layer(value):
-        # A layer counts whole, however deep it lies: its forward reads what it likes.
-        if id(value) in found.layers:
-            return _Same(value)
-        found.layers.add(id(value))
-        held = [
-            (name, _describe_variable(attribute, found, names, 0))
-            for name, attribute in value.__dict__.items()
-        ]
-        return (_Same(value), *held)
-    elif depth < MAX_DEPTH and not isinstance(value, _OPAQUE):
-        attributes = getattr(value, "__dict__", None)
-        if type(attributes) is dict:
-            names = _with_methods(names, value.__class__)
-            used = [
-                (name, _describe_variable(attribute, found, names, depth + 1))
-                for name, attribute in attributes.items()
-                if name in names
-            ]
-            return (_Same(value), *used)
-    return _Same(value)
-
-
-@functools.lru_cache(256)
-def _with_methods(names: frozenset[str], kind: type) -> frozenset[str]:
-    """The names, and those that the methods they name mention."""
-    known = set(names)
-    stack = list(names)
-    while stack:
-        method = getattr(kind, stack.pop(), None)
-        if isinstance(method, property):
-            method = method.fget
-        if isinstance(method, FunctionType):
-            new = set(_names(method.__code__)) - known
-            known |= new
-            stack.extend(new)
-    return frozenset(known)
-
-
-def _find_variables(function: Callable[..., Any]) -> tuple[tuple[_Variable, ...], frozenset[str]]:
-    """The closure cells and globals that a function, and the user's functions it calls by name, read.
-
-    Also all names that they mention, those of attributes among them.
-    """
-    variables: list[_Variable] = []
-    names: set[str] = set()
-    known: set[Any] = set()
-    stack: list[Any] = [function]
-    seen: set[int] = set()
-    while stack:
-        current = stack.pop()
-        if isinstance(current, Jitted):
-            current = current._function
-        if _is_kernel(current):
-            current = current.function
-        if _is_layer(current):
-            stack += [type(module).forward for module in current.modules()]
-            continue
-        if _is_layer(method_of := getattr(current, "__self__", None)):
-            stack.append(method_of)
-        current = getattr(current, "__func__", current)
-        if not isinstance(current, FunctionType) or id(current) in seen:
-            continue
-        seen.add(id(current))
-        if current.__module__ and current.__module__.partition(".")[0] in ("pyasc", "numpy", "scipy", "math"):
-            continue
-        new = []
-        for name, cell in zip(current.__code__.co_freevars, current.__closure__ or (), strict=False):
-            if id(cell) not in known:
-                known.add(id(cell))
-                new.append(_Variable(name, cell=cell))
-        mentioned = dict.fromkeys(_names(current.__code__))
-        names.update(mentioned)
-        for name in mentioned:
-            key = (id(current.__globals__), name)
-            if name in current.__globals__ and key not in known and not hasattr(builtins, name):
-                known.add(key)
-                variable = _Variable(name, namespace=current.__globals__)
-                if not isinstance(variable.get(), ModuleType):
-                    new.append(variable)
-        variables += new
-        stack.extend(variable.get() for variable in new)
-    return tuple(variables), frozenset(names)
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
 
 
 @overload
