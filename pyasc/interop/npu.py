@@ -57,7 +57,7 @@ def shared(x: Any, operation: str) -> Any:
     shape, strides = tuple(x.shape), tuple(x.stride())
     if 0 in shape:
         return _graph.tensor(_graph.leaf(placement.put(_runtime.allocate(0), index), shape, dtype))
-    count = 1 + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
+    count = _reach(x)
     buffer = placement.adopt(x.data_ptr(), count * dtype.itemsize, index, x)
     if x.is_contiguous():
         return _graph.tensor(_graph.leaf(buffer, shape, dtype))
@@ -88,13 +88,17 @@ def write(target: Any, x: Any) -> None:
     target.copy_(made.to(target.device) if made.device != target.device else made)
 
 
+def _reach(x: Any) -> int:
+    """Elements from the first in memory of a PyTorch tensor that has some to its last."""
+    return int(1 + sum(s * (n - 1) for s, n in zip(x.stride(), x.shape, strict=True)))
+
+
 def overlap(x: Any, y: Any) -> bool:
     """Whether two PyTorch tensors on NPUs may share elements."""
     if x.device != y.device or 0 in x.shape or 0 in y.shape:
         return False
     ends = []
     for t in (x, y):
-        count = 1 + sum(s * (n - 1) for s, n in zip(t.stride(), t.shape, strict=True))
-        ends.append((t.data_ptr(), t.data_ptr() + count * t.element_size()))
+        ends.append((t.data_ptr(), t.data_ptr() + _reach(t) * t.element_size()))
     (a, b), (c, d) = ends
     return bool(a < d and c < b)
