@@ -93,30 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
             there = options.backend
         for name, reason in absent:
             screen.line(f"{name}: not tried: {reason}")
-        results: list[Result] = []
-        stopped = False
-        for name in there:
-            results.append(Result(name))
-            try:
-                silence = SILENCE_S[options.full]
-                runner.run(
-                    name,
-                    options.full,
-                    _budget(name, options.full),
-                    silence,
-                    cache,
-                    screen.progress,
-                    results[-1],
-                )
-            except KeyboardInterrupt:
-                stopped = True
-            screen.line(report.summary(results[-1]))
-            for failure in results[-1].failures[:5]:
-                said = failure["message"].partition("\n")[0][:200]
-                screen.line(f"  {failure['group']}: {failure['name']}: {said}")
-            if stopped:
-                screen.line("stopped")
-                break
+        results, stopped = _tried(there, options.full, cache, screen)
     chosen = {"full": options.full, "backends": there, "stopped": stopped}
     date = time.strftime("%Y-%m-%d %H:%M:%S %z")
     output.write_text(report.markdown(date, chosen, facts, absent, results), encoding="utf-8")
@@ -142,6 +119,27 @@ def _look(cache: str, full: bool) -> tuple[list[str], list[tuple[str, str]], dic
         absent.append(("npu", f"looking for devices {worker.trouble}\n{worker.output}"))
         there = there or ["cpu"]
     return there, absent, facts
+
+
+def _tried(names: list[str], full: bool, cache: str, screen: Screen) -> tuple[list[Result], bool]:
+    """What was found of backends, one after another, and whether Ctrl-C ended it."""
+    results: list[Result] = []
+    stopped = False
+    for name in names:
+        result = Result(name)
+        results.append(result)
+        try:
+            runner.run(name, full, _budget(name, full), SILENCE_S[full], cache, screen.progress, result)
+        except KeyboardInterrupt:
+            stopped = True
+        screen.line(report.summary(result))
+        for failure in result.failures[:5]:
+            said = failure["message"].partition("\n")[0][:200]
+            screen.line(f"  {failure['group']}: {failure['name']}: {said}")
+        if stopped:
+            screen.line("stopped")
+            break
+    return results, stopped
 
 
 def _budget(name: str, full: bool) -> float:
