@@ -19,14 +19,13 @@ from .lazy.format import format_tape
 from .lazy.handwritten import Handwritten, linearise
 from .lazy.lower import LoweredKernel
 from .lazy.pipeline import compile_tape
-from .lazy.residence import device_product
+from .lazy.residence import device_product, matrices
 from .lazy.schedule import Schedule, Step
 from .lazy.simplify import Graph, Value
 from .lazy.transfers import Move, transfers
 from .ops._graph import Node, Tape, TensorBase
 from .ops.errors import ArgumentError, BackendError, DtypeError, NotSupported
 from .ops.primitives import LEAF, MATMUL, PRIMITIVES, SCALAR, VIEW
-from .ops.storage import contiguous_strides
 
 if TYPE_CHECKING:
     from .backend.ascend.backend import Ascend
@@ -482,11 +481,7 @@ def _product(
     """The cube kernel of a product of matrices, where the backend has one."""
     if backend.name == "cpu" or (backend.device != HOST and device_product(cut, step, backend) is None):
         return None
-    operands = []
-    for o in value.operands:
-        operand = cut.graph.values[o]
-        strides = operand.attrs[0] if operand.primitive is VIEW else contiguous_strides(operand.shape)
-        operands.append((operand.shape, strides))
+    operands = [(shape, strides) for shape, strides, _ in matrices(cut, value)]
     a, b, c = names
     return _ascend(backend).product(operands, value.shape, value.dtype, (a, b, c))
 

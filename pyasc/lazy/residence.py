@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..backend._runtime import Program
-from ..backend.base import HOST, Backend, DeviceLaunch
+from ..backend.base import HOST, Backend, DeviceLaunch, Matrices
 from ..ops.primitives import MATMUL, VIEW
 from ..ops.storage import contiguous_strides
 from .lower import LoweredKernel
 from .pipeline import Lowered
 from .schedule import Schedule, Step
+from .simplify import Value
 
 
 class Residence:
@@ -114,20 +115,25 @@ class Residence:
 
 def device_product(cut: Schedule, step: Step, backend: Backend) -> Callable[[], DeviceLaunch] | None:
     """What compiles a product of matrices for a device; None where the host does the step."""
-    values = cut.graph.values
     (v,) = step.members
-    value = values[v]
+    value = cut.graph.values[v]
     if value.primitive is not MATMUL:
         return None
-    operands = []
-    for o in value.operands:
-        operand = values[o]
+    dtype = cut.graph.values[value.operands[0]].dtype
+    return backend.device_product(matrices(cut, value), value.shape, dtype, value.dtype)
+
+
+def matrices(cut: Schedule, product: Value) -> Matrices:
+    """The operands of a product as they lie in memory."""
+    found = []
+    for o in product.operands:
+        operand = cut.graph.values[o]
         if operand.primitive is VIEW and o not in cut.stored:
             strides, offset = operand.attrs
         else:
             strides, offset = contiguous_strides(operand.shape), 0
-        operands.append((operand.shape, tuple(strides), offset))
-    return backend.device_product(tuple(operands), value.shape, values[value.operands[0]].dtype, value.dtype)
+        found.append((operand.shape, tuple(strides), offset))
+    return tuple(found)
 
 
 def runs_on_host(made: Lowered) -> bool:

@@ -108,3 +108,16 @@ def test_products_of_matrices() -> None:
         array(3, 4, dtype="float64") @ array(4, 3, dtype="float64"), backend="sim"
     ).kernels
     assert kernel.kind == "host"
+
+
+def test_a_view_that_is_stored_is_multiplied_as_it_is_stored() -> None:
+    x, y = pyasc.ones((5, 7), pyasc.float16), pyasc.ones((5, 7), pyasc.float16)
+    with pyasc.backend("sim"):
+        transposed = (x * 2).T
+        stored = transposed.copy()
+        for kernels, lies in (
+            (pyasc.explain(transposed @ y).kernels, True),
+            (pyasc.explain(stored @ y, stored).kernels, False),
+        ):
+            (product,) = (k.work.product.product for k in kernels if k.name == "matmul")
+            assert product.transpose_a == lies
