@@ -114,6 +114,7 @@ constexpr int no_library = -1;
 constexpr int no_function = -2;
 constexpr int forked = -3;
 constexpr int hung = -4;
+constexpr int closed = -5;
 }  // namespace code
 
 constexpr int event_complete = 1;

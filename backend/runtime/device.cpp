@@ -43,9 +43,13 @@ Device& Device::open(int number) {
 }
 
 Device* Device::find(int number) noexcept {
-    if (forked() || number < 0 || number >= most_devices) return nullptr;
-    Device* device = registry()[static_cast<size_t>(number)].load(std::memory_order_acquire);
+    Device* device = forked() ? nullptr : known(number);
     return device && device->state_->is_open.load(std::memory_order_acquire) ? device : nullptr;
+}
+
+Device* Device::known(int number) noexcept {
+    if (number < 0 || number >= most_devices) return nullptr;
+    return registry()[static_cast<size_t>(number)].load(std::memory_order_acquire);
 }
 
 int Device::count() {
@@ -78,6 +82,9 @@ void Device::State::open() {
         acl = &table;
         const std::lock_guard<std::mutex> lock(mutex);
         make_streams();
+        const std::lock_guard<std::mutex> memory_lock(memory_mutex);
+        for (void* address : orphans) table.aclrtFreeHost(address);
+        orphans.clear();
     } catch (...) {
         destroy_streams(true);
         table.aclrtResetDevice(number);
@@ -141,15 +148,30 @@ void Device::State::close(bool force) noexcept {
         const std::lock_guard<std::mutex> lock(mutex);
         if (!finished && acl->aclrtStreamAbort)
             for (LaneState& state : lane) acl->aclrtStreamAbort(state.own);
-        unload_retired(true);
+        if (acl->aclrtBinaryUnLoad)  // also those that were loaded while the device was closed
+            for (void* binary : binaries) acl->aclrtBinaryUnLoad(binary);
         for (void* event : events) acl->aclrtDestroyEvent(event);
         for (void* event : timed) acl->aclrtDestroyEvent(event);
         destroy_streams(!finished);
         forget_memory();
+        forget_lanes();  // with `mutex` held: who waits for that finds no stream and no event any more
     } catch (const Failure&) {
         // The device does not answer: its reset takes everything back.
     }
     is_open.store(false, std::memory_order_release);
+    {
+        const std::lock_guard<std::mutex> lock(mutex);
+        forget_lanes();
+    }
+    forget_failure();
+    era.fetch_add(1, std::memory_order_acq_rel);
+    if (force && acl->aclrtResetDeviceForce)
+        acl->aclrtResetDeviceForce(number);
+    else
+        acl->aclrtResetDevice(number);
+}
+
+void Device::State::forget_lanes() noexcept {
     for (auto* all : {&events, &timed, &free_events, &free_timed}) all->clear();
     for (size_t k = 0; k < lanes; ++k) {
         LaneState& state = lane[k];
@@ -160,62 +182,79 @@ void Device::State::close(bool force) noexcept {
         done[k].store(state.issued, std::memory_order_release);
     }
     retired.clear();
+    binaries.clear();
     peers.clear();
     ffts = nullptr;
     clock_offset.reset();
-    forget_failure();
-    era.fetch_add(1, std::memory_order_acq_rel);
-    if (force && acl->aclrtResetDeviceForce)
-        acl->aclrtResetDeviceForce(number);
-    else
-        acl->aclrtResetDevice(number);
     context = nullptr;
 }
 
-void Device::recover() {
+Uses Device::settle() {
     State& s = *state_;
     s.enter_check();
-    if (!s.failed.load(std::memory_order_acquire)) return;
-    const Entered entered(*s.acl, s.context);
-    Failure before;
-    {
-        const std::lock_guard<std::mutex> lock(s.failure_mutex);
-        if (!s.failure) return;
-        before = *s.failure;
-    }
-    if (before.lost) throw before;
-    // Remembers that it must be reset.
-    const auto lose = [&](const char* call, int code, const char* message) {
-        s.keep_failure({call, code, message, true, before.launches});
-    };
+    Uses through = s.done_now();
+    if (!s.failed.load(std::memory_order_acquire)) return through;
     // Other work in the lanes goes on after a failure, and others' data are in it: it is given up only if it
     // hangs.
     const auto end = Clock::now() + std::chrono::milliseconds(patience_ms);
-    std::array<bool, lanes> hangs{};
     for (size_t k = 0; k < lanes; ++k) {
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
         const std::shared_lock<std::shared_mutex> alive(s.streams);
+        const Entered entered(*s.acl, s.context);
         const int result = s.acl->aclrtSynchronizeStreamWithTimeout(
             s.lane[k].stream, static_cast<int32_t>(std::max<int64_t>(left, 1)));
-        hangs[k] = result == code::stream_timeout;
-        if (loses_device(result)) lose("aclrtSynchronizeStreamWithTimeout", result, "");
+        const std::lock_guard<std::mutex> lock(s.mutex);
+        if (loses_device(result)) s.lose("aclrtSynchronizeStreamWithTimeout", result, "");
+        // Nothing is put into a lane after a failure.
+        if (result != code::stream_timeout) {
+            through[k] = s.lane[k].issued;
+            continue;
+        }
+        try {
+            s.poll(static_cast<Lane>(k));
+        } catch (const Failure&) {
+        }
+        through[k] = s.done[k].load(std::memory_order_acquire);
+    }
+    return through;
+}
+
+// Remembers that it must be reset.
+void Device::State::lose(const char* call, int code, const char* message) {
+    std::vector<std::pair<uint64_t, int64_t>> meant;
+    {
+        const std::lock_guard<std::mutex> lock(failure_mutex);
+        if (failure) meant = failure->launches;
+    }
+    keep_failure({call, code, message, true, std::move(meant)});
+}
+
+void Device::recover(const Uses& through) {
+    State& s = *state_;
+    s.enter_check();
+    if (!s.failed.load(std::memory_order_acquire)) return;
+    {
+        const std::lock_guard<std::mutex> lock(s.failure_mutex);
+        if (!s.failure) return;
+        if (s.failure->lost) throw Failure(*s.failure);
     }
     const std::unique_lock<std::shared_mutex> alone(s.streams);
     const std::lock_guard<std::mutex> lock(s.mutex);
+    const Entered entered(*s.acl, s.context);
     for (size_t k = 0; k < lanes; ++k) {
-        if (!hangs[k]) continue;
+        if (through[k] >= s.lane[k].issued) continue;
         if (!s.acl->aclrtStreamAbort)
-            lose("aclrtStreamAbort", code::hung, "this toolkit cannot stop a stream");
+            s.lose("aclrtStreamAbort", code::hung, "this toolkit cannot stop a stream");
         const int result = s.acl->aclrtStreamAbort(s.lane[k].stream);
         if (result != code::success)
-            lose("aclrtStreamAbort", result, "a stream that hangs could not be stopped");
+            s.lose("aclrtStreamAbort", result, "a stream that hangs could not be stopped");
     }
     // Another library's stream is that library's; it stays in place.
     s.destroy_streams(false);
     try {
         s.make_streams();
     } catch (const Failure& failure) {
-        lose(failure.call.c_str(), failure.code, failure.message.c_str());
+        s.lose(failure.call.c_str(), failure.code, failure.message.c_str());
     }
     for (size_t k = 0; k < lanes; ++k) {
         LaneState& state = s.lane[k];

@@ -55,6 +55,7 @@ struct Failure {
     // Of the launches that may be meant, the earliest first: what `launch` was given. Empty where none is.
     std::vector<std::pair<uint64_t, int64_t>> launches;
     std::optional<Lane> lane = std::nullopt;  // whose work failed, where that is known
+    int device = -1;                          // whose work failed; -1: of the one that was called
 };
 
 // The error for code: a short text in plain words, "the vector core met an exception"; for an unknown one,
@@ -108,6 +109,8 @@ class Device {
     static Device& open(int number);
     // The one that is open already, or null. Never opens.
     static Device* find(int number) noexcept;
+    // One that was ever opened, or null.
+    static Device* known(int number) noexcept;
     // How many there are. Loads the library, opens nothing. Throws Failure.
     static int count();
     static std::string soc_name();
@@ -145,8 +148,9 @@ class Device {
 
     // --- work. Each throws Failure where it cannot be put into its lane.
     // From memory of the host, pageable or pinned; the source may be changed when this returns, unless it is
-    // pinned: then when the ticket is done. Copies through staging memory in pieces.
-    Ticket upload(const DeviceBlock& to, size_t offset, const void* from, size_t nbytes, bool pinned = false);
+    // pinned: then when the ticket is done. Copies through staging memory in pieces. The block's uses are set
+    // here: where it throws, earlier pieces may be on their way.
+    Ticket upload(DeviceBlock& to, size_t offset, const void* from, size_t nbytes, bool pinned = false);
     // Into pinned memory, which holds it when the ticket is done.
     Ticket download(void* to, const DeviceBlock& from, size_t offset, size_t nbytes);
     Ticket copy(Lane lane, const DeviceBlock& to, size_t to_offset, const DeviceBlock& from,
@@ -156,9 +160,8 @@ class Device {
     // run and label are kept for Failure::launches.
     Ticket launch(Lane lane, const Function& function, uint32_t blocks, const void* arguments, size_t nbytes,
                   uint64_t run, int64_t label);
-    // Between two devices of this process. Waits for neither on the host.
-    static Ticket copy_across(Device& to_device, const DeviceBlock& to, Device& from_device,
-                              const DeviceBlock& from, Ticket written, size_t nbytes);
+    // Whether `copy` can write to memory of that device of this process.
+    bool reaches(Device& other);
 
     std::shared_ptr<Function> load(const void* code, size_t nbytes, CodeKind kind, const std::string& name);
 
@@ -167,18 +170,21 @@ class Device {
         uint64_t begin, end;
     };
     // Everything of a lane between begin_span and end_span; `time` gives it in nanoseconds of
-    // std::chrono::steady_clock, as near as the device's clock can be brought to it. Blocks until the span is
-    // over.
+    // std::chrono::steady_clock, as near as the device's clock can be brought to it. Nothing where the span
+    // is not over after so long.
     Span begin_span(Lane lane);
     void end_span(Lane lane, Span& span);
-    std::pair<int64_t, int64_t> time(const Span& span);
+    std::optional<std::pair<int64_t, int64_t>> time(const Span& span, int patience_ms);
+    // One that nobody asks for any more.
+    void drop(const Span& span) noexcept;
 
     // --- faults
     // After a Failure of work: until then every call that puts work into lanes or waits throws it again. What
-    // is in the lanes is waited for, for a second or so, then given up, and they are made anew. Memory stays
-    // as it is where the device can still be used. Throws Failure where it must be reset. Does nothing where
-    // nothing failed.
-    void recover();
+    // is in the lanes is waited for, for a second or so (`settle`), then given up, and they are made anew
+    // (`recover`, which is told what was not given up). Memory stays as it is where the device can still be
+    // used. Throws Failure where it must be reset. Does nothing where nothing failed.
+    Uses settle();
+    void recover(const Uses& through);
     // Drops everything but pinned memory that is handed out: memory, streams, functions, and opens the device
     // anew.
     void reset();

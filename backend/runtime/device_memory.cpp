@@ -118,7 +118,13 @@ DeviceBlock Device::allocate(size_t nbytes, Lane lane) {
     }
     for (size_t k = 0; k < lanes; ++k) {
         const Ticket use{static_cast<Lane>(k), block.uses[k]};
-        if (use.lane != lane && !s.reached(use)) order(lane, use);
+        if (use.lane == lane || s.reached(use)) continue;
+        try {
+            order(lane, use);
+        } catch (const Failure&) {
+            release(block);
+            throw;
+        }
     }
     return block;
 }
@@ -176,13 +182,14 @@ void Device::release_pinned(const PinnedBlock& block) noexcept {
     if (!block.address || forked()) return;
     const std::lock_guard<std::mutex> lock(s.memory_mutex);
     s.pinned_used -= block.capacity;
-    if (block.era == era()) {
-        try {
+    try {
+        if (!s.is_open.load(std::memory_order_acquire))
+            s.orphans.push_back(block.address);
+        else if (block.era == era())
             s.pinned.keep(block.address, block.capacity, block.uses);
-        } catch (const std::bad_alloc&) {
-        }
-    } else if (s.is_open.load(std::memory_order_acquire)) {
-        s.acl->aclrtFreeHost(block.address);
+        else
+            s.acl->aclrtFreeHost(block.address);
+    } catch (const std::bad_alloc&) {
     }
 }
 

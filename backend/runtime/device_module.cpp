@@ -60,8 +60,15 @@ void recover(int number) {
             device->wait_all(0);
         } catch (const npu::Failure& failure) {
             lose_written(*device, failure);
+            npu::Uses through;
+            {
+                const py::gil_scoped_release released;
+                through = device->settle();
+            }
+            // Before anybody can ask whether it is done.
+            lose_unfinished(*device, through, failure);
             const py::gil_scoped_release released;
-            device->recover();
+            device->recover(through);
         }
     });
 }
@@ -157,8 +164,10 @@ std::vector<double> time_launch(DeviceCode& code, int number, uint32_t blocks, c
         }
         wait_for(device, ticket, true);
         for (const Device::Span& span : spans) {
-            const auto [begin, end] = device.time(span);
-            times.push_back(static_cast<double>(end - begin) / 1e3);
+            if (const auto time = device.time(span, 1000))
+                times.push_back(static_cast<double>(time->second - time->first) / 1e3);
+            else
+                device.drop(span);
         }
     });
     return times;

@@ -50,6 +50,7 @@ struct LaneState {
 class Entered {
   public:
     Entered(const Acl& acl, void* context) : acl_(acl) {
+        if (!context) throw Failure{"device", code::closed, "", false, {}};  // just now, by another thread
         void* now = nullptr;
         if (acl.aclrtGetCurrentContext(&now) != code::success) {
             drop_message(acl);
@@ -101,11 +102,13 @@ struct Device::State {
     MemoryStats memory;
     size_t highest = 0;
     size_t pinned_used = 0;
+    std::vector<void*> orphans;  // page-locked memory that came back while the device was closed
     std::unordered_map<void*, void*>
         whole;  // what aclrtMalloc gave, of each block; more where that was not aligned
 
     std::atomic<uint64_t> launches{0}, uploads{0}, downloads{0};
     void* ffts = nullptr;
+    std::vector<void*> binaries;                  // all that are loaded
     std::vector<std::pair<Uses, void*>> retired;  // binaries whose last launch may still run
     std::vector<bool> peers;                      // devices whose memory can be reached
     std::optional<int64_t> clock_offset;          // host's nanoseconds minus the device's
@@ -113,10 +116,16 @@ struct Device::State {
     // --- opening (device.cpp)
     void open();
     void close(bool force) noexcept;
+    void forget_lanes() noexcept;  // with `mutex` held
     void enter_check() const {
         refuse_after_fork();
-        if (!is_open.load(std::memory_order_acquire))
-            throw Failure{"shut_down", code::no_library, "the device was shut down", false, {}};
+        if (!is_open.load(std::memory_order_acquire)) throw Failure{"device", code::closed, "", false, {}};
+    }
+    // With `mutex` held: that a block is not of before a reset. It is closed until its era has changed.
+    void check_block(const DeviceBlock& block) const {
+        enter_check();
+        if (block.era != era.load(std::memory_order_acquire))
+            throw Failure{"device", code::closed, "", false, {}};
     }
     void make_streams();
     void destroy_streams(bool force) noexcept;
@@ -124,7 +133,8 @@ struct Device::State {
     // --- lanes (lanes.cpp); with `mutex` held and the context entered, unless said otherwise
     void* new_event(bool is_timed);
     void record(Lane which);  // a mark of all that is issued
-    void poll(Lane which);    // takes off marks that are done
+    uint64_t record_time(Lane which);
+    void poll(Lane which);  // takes off marks that are done
     void order(Lane later, Ticket earlier);
     Ticket issue(Lane which) {
         LaneState& state = lane[index_of(which)];
@@ -141,6 +151,7 @@ struct Device::State {
     void rethrow() const;
     [[noreturn]] void keep_failure(Failure found);
     void forget_failure() noexcept;
+    [[noreturn]] void lose(const char* call, int code, const char* message);
     // What a call returned: throws, and keeps a failure of work. `which` is the lane that failed, if that is
     // known.
     void checked(const char* call, int code, std::optional<Lane> which = std::nullopt);
@@ -152,7 +163,7 @@ struct Device::State {
     bool verify(Ticket ticket);
     // Without `mutex`: all of a lane, for so long.
     bool synchronize(Lane which, int milliseconds);
-    bool wait_event(void* event);  // without `mutex`
+    bool wait_event(void* event, int milliseconds);  // without `mutex`
 
     // --- memory (device_memory.cpp); with `memory_mutex` held and the context entered
     void* acquire(size_t capacity, int* result);

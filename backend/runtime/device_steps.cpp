@@ -139,7 +139,6 @@ bool Program::Run::run(const step::DeviceLaunch& launch) {
     begin_time("device_launch", 0, launch.lane);
     const Ticket ticket = device_->launch(launch.lane, function, launch.blocks, block.data(),
                                           launch.arguments.size(), number_, launch.label);
-    end_time(launch.lane);
     for (const auto& operand : launch.operands) {
         Memory& memory = this->memory(operand.slot);
         memory.side->block.uses[npu::index_of(launch.lane)] = ticket.number;
@@ -150,6 +149,7 @@ bool Program::Run::run(const step::DeviceLaunch& launch) {
     }
     workspace.block().uses[npu::index_of(launch.lane)] = ticket.number;
     if (launch.status >= 0) status_.uses[npu::index_of(launch.lane)] = ticket.number;
+    end_time(launch.lane);
     if (blocking) wait_for(*device_, ticket, may_stop());
     return true;
 }

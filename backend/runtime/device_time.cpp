@@ -25,24 +25,44 @@ void* event_of(uint64_t handle) { return reinterpret_cast<void*>(handle); }
 
 }  // namespace
 
+uint64_t Device::State::record_time(Lane which) {
+    void* event = new_event(true);
+    const int result = acl->aclrtRecordEvent(event, lane[index_of(which)].stream);
+    if (result != code::success) free_timed.push_back(event);
+    checked("aclrtRecordEvent", result, which);
+    return reinterpret_cast<uint64_t>(event);
+}
+
 Device::Span Device::begin_span(Lane lane) {
     State& s = *state_;
     s.enter_check();
     s.throw_if_failed();
     const std::lock_guard<std::mutex> lock(s.mutex);
     const Entered entered(*s.acl, s.context);
-    void* event = s.new_event(true);
-    s.checked("aclrtRecordEvent", s.acl->aclrtRecordEvent(event, s.lane[index_of(lane)].stream), lane);
-    return {reinterpret_cast<uint64_t>(event), 0};
+    return {s.record_time(lane), 0};
 }
 
 void Device::end_span(Lane lane, Span& span) { span.end = begin_span(lane).begin; }
 
-std::pair<int64_t, int64_t> Device::time(const Span& span) {
+void Device::drop(const Span& span) noexcept {
+    State& s = *state_;
+    const std::lock_guard<std::mutex> lock(s.mutex);
+    for (const uint64_t handle : {span.begin, span.end})
+        if (std::find(s.timed.begin(), s.timed.end(), event_of(handle)) != s.timed.end())
+            s.free_timed.push_back(event_of(handle));
+}
+
+std::optional<std::pair<int64_t, int64_t>> Device::time(const Span& span, int patience_ms) {
     State& s = *state_;
     s.enter_check();
     const Entered entered(*s.acl, s.context);
-    s.wait_event(event_of(span.end));
+    {
+        const std::lock_guard<std::mutex> lock(s.mutex);
+        if (std::find(s.timed.begin(), s.timed.end(), event_of(span.end)) == s.timed.end())
+            return std::nullopt;  // of before a reset
+    }
+    // Behind work that hangs, or that was dropped, it never is.
+    if (!s.wait_event(event_of(span.end), patience_ms)) return std::nullopt;
     const int64_t seen = host_now();
 
     // An event in an empty stream happens between its recording and its being seen.
@@ -93,7 +113,7 @@ std::pair<int64_t, int64_t> Device::time(const Span& span) {
         end = static_cast<int64_t>(microseconds) * 1000 + *s.clock_offset;
     s.free_timed.push_back(event_of(span.begin));
     s.free_timed.push_back(event_of(span.end));
-    return {end - length, end};
+    return std::pair{end - length, end};
 }
 
 }  // namespace pyasc::npu

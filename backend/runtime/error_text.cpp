@@ -25,6 +25,7 @@ struct Entry {
 
 // In order of their codes.
 constexpr Entry entries[] = {
+    {code::closed, call, "a device that was shut down, or is being reset"},
     {code::hung, work, "the device did not finish its work in time"},
     {code::forked, call, "this process was forked from one that used the device; start processes with spawn"},
     {code::no_function, call, "this toolkit is too old: it lacks a function that is needed"},

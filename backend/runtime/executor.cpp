@@ -214,10 +214,10 @@ py::object Program::run(py::handle leaves, py::bytes scalars, py::handle receive
     try {
         run.steps();
     } catch (py::error_already_set&) {
-        if (timed) run.report(py::reinterpret_borrow<py::list>(log));
+        if (timed) run.report(py::reinterpret_borrow<py::list>(log), true);
         throw;
     }
-    if (timed) run.report(py::reinterpret_borrow<py::list>(log));
+    if (timed) run.report(py::reinterpret_borrow<py::list>(log), false);
     py::list outputs(output_roots_.size());
     for (size_t k = 0; k < output_roots_.size(); ++k)
         PyList_SET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(k),

@@ -52,6 +52,7 @@ void set_memory_error(py::object type) {
 }
 
 void raise_failure(const npu::Failure& failure, int device) {
+    if (failure.device >= 0) device = failure.device;
     const std::string text = npu::error_text(failure.code);
     std::string shown = failure.call + ": " + std::to_string(failure.code);
     if (!text.empty()) shown += " (" + text + ")";

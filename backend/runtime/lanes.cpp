@@ -127,6 +127,7 @@ void Device::State::rethrow() const {
 
 void Device::State::keep_failure(Failure found) {
     const std::lock_guard<std::mutex> lock(failure_mutex);
+    found.device = number;
     failure = std::move(found);
     failed.store(true, std::memory_order_release);
     throw Failure(*failure);
@@ -225,7 +226,10 @@ bool Device::State::verify(Ticket ticket) {
             return false;
         }
         const int result = acl->aclrtSynchronizeStreamWithTimeout(state.stream, 1);
-        if (timed_out(result)) return false;
+        if (timed_out(result)) {
+            drop_message(*acl);  // or the next failure would have it
+            return false;
+        }
         checked("aclrtSynchronizeStreamWithTimeout", result, which);
         known[index_of(which)] = issued;
     }
@@ -241,13 +245,18 @@ bool Device::State::synchronize(Lane which, int milliseconds) {
     void* stream = nullptr;
     {
         const std::lock_guard<std::mutex> lock(mutex);
+        enter_check();  // again: it may have been closed since
         throw_if_failed();
         take_reported();
         issued = lane[index_of(which)].issued;
         stream = lane[index_of(which)].stream;
     }
+    const Entered entered(*acl, context);
     const int result = acl->aclrtSynchronizeStreamWithTimeout(stream, std::max(milliseconds, 1));
-    if (timed_out(result)) return false;
+    if (timed_out(result)) {
+        drop_message(*acl);
+        return false;
+    }
     const std::lock_guard<std::mutex> lock(mutex);
     throw_if_failed();
     checked("aclrtSynchronizeStreamWithTimeout", result, which);
@@ -256,7 +265,7 @@ bool Device::State::synchronize(Lane which, int milliseconds) {
     return true;
 }
 
-bool Device::State::wait_event(void* event) {
+bool Device::State::wait_event(void* event, int milliseconds) {
     const auto ready = [&] {
         const std::lock_guard<std::mutex> lock(mutex);
         throw_if_failed();
@@ -264,7 +273,7 @@ bool Device::State::wait_event(void* event) {
         checked("aclrtQueryEventStatus", acl->aclrtQueryEventStatus(event, &status));
         return status == event_complete;
     };
-    return wait_until(ready, Clock::time_point::max());
+    return wait_until(ready, Clock::now() + std::chrono::milliseconds(milliseconds));
 }
 
 void Device::order(Lane later, Ticket earlier) {
@@ -319,7 +328,6 @@ bool Device::wait(Ticket ticket, int milliseconds) {
     const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
     if (wait_until([&] { return done(ticket); }, end)) return true;
     // What failed or ran for too long may only come out when its stream is synchronised.
-    const Entered entered(*s.acl, s.context);
     for (const Lane which : all_lanes) s.synchronize(which, 1);
     return done(ticket);
 }
@@ -327,7 +335,6 @@ bool Device::wait(Ticket ticket, int milliseconds) {
 bool Device::wait_all(int milliseconds) {
     State& s = *state_;
     s.enter_check();
-    const Entered entered(*s.acl, s.context);
     const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
     Uses issued;
     {

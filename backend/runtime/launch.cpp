@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -137,6 +138,7 @@ class Function {
                 check("aclrtBinaryGetFunction", result);
             }
             binary_ = binary;
+            state_.binaries.push_back(binary);
         }
         last_ = {};
         era_ = device_.era();
@@ -263,6 +265,7 @@ void Device::State::unload_retired(bool all) noexcept {
                 continue;
             }
             acl->aclrtBinaryUnLoad(retired[k].second);
+            binaries.erase(std::remove(binaries.begin(), binaries.end(), retired[k].second), binaries.end());
             retired.erase(retired.begin() + static_cast<ptrdiff_t>(k));
         }
     } catch (const Failure&) {

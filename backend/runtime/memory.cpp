@@ -35,8 +35,6 @@ uint64_t runs = 0;
 
 Inputs& inputs_of(uint64_t run) { return inputs[run % inputs.size()]; }
 
-size_t at(Lane lane) { return static_cast<size_t>(lane); }
-
 // Memory of a device that goes back unless it is taken.
 class Fresh {
   public:
@@ -56,9 +54,9 @@ class Fresh {
 
 void release_pinned(npu::PinnedBlock& pinned, Ticket use) noexcept {
     if (!pinned.address) return;
-    if (use.number) pinned.uses[at(use.lane)] = std::max(pinned.uses[at(use.lane)], use.number);
-    // Once the devices are shut down there is nobody to give it to.
-    if (npu::Device* device = npu::Device::find(pinned.device)) device->release_pinned(pinned);
+    if (use.number)
+        pinned.uses[npu::index_of(use.lane)] = std::max(pinned.uses[npu::index_of(use.lane)], use.number);
+    if (npu::Device* device = npu::Device::known(pinned.device)) device->release_pinned(pinned);
     pinned = {};
 }
 
@@ -139,7 +137,7 @@ void finish_download(Memory& memory) {
     } else {
         drop_host(memory);
         side.pinned = std::exchange(side.target, {});
-        side.pinned.uses[at(done.lane)] = done.number;
+        side.pinned.uses[npu::index_of(done.lane)] = done.number;
         side.coming = {};
         memory.address = static_cast<char*>(side.pinned.address);
     }
@@ -158,13 +156,70 @@ Ticket upload_to(npu::DeviceBlock& block, npu::Device& device, Memory& from) {
     } else {
         ticket = device.upload(block, 0, from.address, nbytes, pinned);
     }
-    device.mark(ticket);
-    block.uses[at(ticket.lane)] = ticket.number;
     if (pinned && from.side) {
         from.side->leaving = ticket;
-        from.side->pinned.uses[at(ticket.lane)] = ticket.number;
+        from.side->pinned.uses[npu::index_of(ticket.lane)] = ticket.number;
     }
+    device.mark(ticket);
     return ticket;
+}
+
+// Into memory of a device that another one writes: it goes back only once that is over.
+void send(Fresh& fresh, npu::Device& device, DeviceSide& from, size_t nbytes, bool signals) {
+    npu::Device& other = *from.device;
+    const Ticket before = device.latest(Lane::upload);
+    device.mark(before);
+    wait_for(device, before, signals);
+    if (!from.valid && from.lost) throw npu::Failure(*from.lost);  // it was reset in the meantime
+    if (from.written.number) other.order(Lane::download, from.written);
+    const Ticket sent = other.copy(Lane::download, fresh.block(), 0, from.block, 0, nbytes);
+    from.block.uses[npu::index_of(sent.lane)] = sent.number;
+    try {
+        other.mark(sent);
+        wait_for(other, sent, signals);
+    } catch (...) {
+        const py::gil_scoped_release released;
+        bool over = false;
+        try {
+            over = other.wait_all(1000);
+        } catch (const npu::Failure&) {
+            try {
+                over = other.settle()[npu::index_of(sent.lane)] >= sent.number;
+            } catch (const npu::Failure&) {
+            }
+        }
+        if (!over) fresh.take();
+        throw;
+    }
+}
+
+// From another device, through the host where it must be. The host waits: a lane that waited for another
+// device's would do so for ever once that one is reset, and only the other one knows whether what is copied
+// went well.
+Ticket copy_over(Fresh& fresh, npu::Device& device, DeviceSide& from, size_t nbytes, bool signals) {
+    npu::Device& other = *from.device;
+    Ticket arrived;
+    if (other.reaches(device)) {
+        send(fresh, device, from, nbytes, signals);
+    } else {
+        npu::PinnedBlock staging = other.allocate_pinned(nbytes);
+        Ticket sent;
+        try {
+            if (from.written.number) other.order(Lane::download, from.written);
+            sent = other.download(staging.address, from.block, 0, nbytes);
+            from.block.uses[npu::index_of(sent.lane)] = sent.number;
+            other.mark(sent);
+            wait_for(other, sent, signals);
+            arrived = device.upload(fresh.block(), 0, staging.address, nbytes);
+        } catch (...) {
+            release_pinned(staging, sent);
+            throw;
+        }
+        release_pinned(staging, sent);
+        wait_for(device, arrived, signals);
+    }
+    if (!from.valid && from.lost) throw npu::Failure(*from.lost);  // it was reset in the meantime
+    return arrived;
 }
 
 }  // namespace
@@ -181,7 +236,7 @@ DeviceSide::~DeviceSide() {
 
 npu::Device* device_of(const Memory& memory) {
     const DeviceSide* side = memory.side.get();
-    return side && side->valid ? side->device : nullptr;
+    return side && side->valid && is_current(*side) ? side->device : nullptr;
 }
 
 void release(Memory& memory) noexcept {
@@ -217,11 +272,7 @@ void upload(Memory& memory, npu::Device& device) {
     Fresh fresh(device, allocate_on(device, static_cast<size_t>(memory.nbytes), Lane::upload));
     if (!on_host(memory)) {
         DeviceSide& side = *memory.side;
-        const Ticket ticket = npu::Device::copy_across(device, fresh.block(), *other, side.block,
-                                                       side.written, static_cast<size_t>(memory.nbytes));
-        fresh.block().uses[at(ticket.lane)] = ticket.number;
-        // The other device must not hand the block out while it is read from here.
-        wait_for(device, ticket, false);
+        const Ticket ticket = copy_over(fresh, device, side, static_cast<size_t>(memory.nbytes), false);
         drop_download(side);
         const uint64_t run = side.run;
         install(memory, device, fresh.take(), ticket);
@@ -236,9 +287,10 @@ void upload(Memory& memory, npu::Device& device) {
 void begin_download(Memory& memory) {
     DeviceSide* const side = memory.side.get();
     if (!side || side->on_host || side->coming.number || !memory.nbytes) return;
-    if (!side->valid) {
+    if (!side->valid || !is_current(*side)) {
         if (side->lost) throw npu::Failure(*side->lost);
-        throw npu::Failure{"download", 0, "the contents are nowhere", false, {}};
+        throw npu::Failure{
+            "download", 0, "the device was reset, and what only its memory had is lost", false, {}};
     }
     npu::Device& device = *side->device;
     npu::PinnedBlock target = device.allocate_pinned(static_cast<size_t>(memory.nbytes));
@@ -251,7 +303,7 @@ void begin_download(Memory& memory) {
         throw;
     }
     side->target = target;
-    side->block.uses[at(side->coming.lane)] = side->coming.number;
+    side->block.uses[npu::index_of(side->coming.lane)] = side->coming.number;
     device.mark(side->coming);
 }
 
@@ -308,13 +360,11 @@ void copy(Memory& to, Memory& from, npu::Device* device) {
         if (source == device) {
             if (side.written.number && side.written.lane != lane) device->order(lane, side.written);
             if (nbytes) ticket = device->copy(lane, fresh.block(), 0, side.block, 0, nbytes);
-            if (ticket.number) side.block.uses[at(ticket.lane)] = ticket.number;
+            if (ticket.number) side.block.uses[npu::index_of(ticket.lane)] = ticket.number;
         } else if (nbytes) {
-            ticket =
-                npu::Device::copy_across(*device, fresh.block(), *source, side.block, side.written, nbytes);
-            wait_for(*device, ticket, true);
+            ticket = copy_over(fresh, *device, side, nbytes, true);
         }
-        if (ticket.number) fresh.block().uses[at(ticket.lane)] = ticket.number;
+        if (ticket.number) fresh.block().uses[npu::index_of(ticket.lane)] = ticket.number;
         to.nbytes = from.nbytes;
         install(to, *device, fresh.take(), ticket);
         to.side->run = side.run;
@@ -428,6 +478,19 @@ void lose_written(npu::Device& device, const npu::Failure& failure) {
         if (side->valid || side->on_host || side->coming.number || side->lost) continue;
         if (!reason) reason = std::make_shared<npu::Failure>(failure);
         side->lost = reason;
+    }
+}
+
+void lose_unfinished(npu::Device& device, const npu::Uses& through, const npu::Failure& failure) {
+    const auto unfinished = [&](Ticket ticket) {
+        return ticket.number > through[npu::index_of(ticket.lane)];
+    };
+    const auto reason = std::make_shared<npu::Failure>(failure);
+    for (DeviceSide* side = sides; side; side = side->next) {
+        if (side->device != &device) continue;
+        if (unfinished(side->coming)) drop_download(*side);
+        if (side->valid && !side->owner && is_current(*side) && unfinished(side->written)) drop_device(*side);
+        if (!side->valid && !side->on_host && !side->coming.number && !side->lost) side->lost = reason;
     }
 }
 

@@ -88,6 +88,8 @@ void note_input(uint64_t run, const Memory& input);
 // Launches failed: what their runs wrote, and what was computed from that, is lost. Where a failure names
 // none, what is not known to be through is.
 void lose_written(npu::Device& device, const npu::Failure& failure);
+// The lanes are given up: what is not through is lost too.
+void lose_unfinished(npu::Device& device, const npu::Uses& through, const npu::Failure& failure);
 // A device, or with null every one, is about to lose its memory.
 void lose_all(npu::Device* device, const npu::Failure& failure);
 

@@ -124,14 +124,20 @@ void Program::Run::steps() {
     }
 }
 
-void Program::Run::report(py::list log) {
+void Program::Run::report(py::list log, bool failed) {
     interpreter_.acquire();
     for (Time& time : times_) {
-        if (time.on_device && time.end >= 0) {
+        if (time.on_device) {
+            std::optional<std::pair<int64_t, int64_t>> found;
             try {
-                std::tie(time.start, time.end) = device_->time(time.span);
+                // What failed, or was interrupted, is not waited for.
+                if (time.end >= 0) found = device_->time(time.span, failed ? 0 : 1000);
             } catch (const npu::Failure&) {  // raised already; what is left is when it was put into the lane
             }
+            if (found)
+                std::tie(time.start, time.end) = *found;
+            else
+                device_->drop(time.span);
         }
         log.append(py::make_tuple(time.kind, time.nbytes, time.start, time.end < 0 ? now() : time.end));
     }

@@ -65,7 +65,7 @@ class Program::Run {
     void steps();
     Buffer* output(uint32_t root) { return slots_[root].buffer; }
     // Appends (kind, bytes, start, end) for each step that was begun.
-    void report(pybind11::list log);
+    void report(pybind11::list log, bool failed);
 
   private:
     struct Time {

@@ -19,6 +19,7 @@ from standin.toolkit import NEW, NEWEST, OLD, Toolkit, build
 
 import pyasc
 from pyasc.backend import _runtime
+from pyasc.lazy import evaluate
 
 Mistakes = Callable[..., Any]
 
@@ -398,3 +399,120 @@ def test_after_a_fork() -> None:
     assert "forked" in said and "spawn" in said, said
     assert re.search(r"test_faults\.py:\d+", said), said
     np.testing.assert_array_equal(x, np.full(N, 2))
+
+
+# --- several things at once ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", ["kernel", "copy"])
+@pytest.mark.parametrize("waited", [False, True], ids=["under way", "waited for"])
+def test_what_failed_does_not_go_to_another_device(
+    npu_machine: Machine, mistake: Mistakes, point: str, waited: bool
+) -> None:
+    """Only the device that computed knows that it failed; and it is the one that is named."""
+    x = ones()
+    works()
+    npu_machine.inject(point, 1, 507035)
+    with mistake(RuntimeError, f"expected {DEVICE} to compute", "507035", line=False):
+        y = x * 7
+        if waited:
+            pyasc.sync(y)
+        np.asarray(y.to_device("npu:1") * 2)
+    np.testing.assert_array_equal(x.to_device("npu:1") * 7, np.full(N, 7))
+
+
+def test_work_that_hangs_behind_a_failure(npu_machine: Machine, mistake: Mistakes) -> None:
+    """It is stopped so that the device goes on, and its result is not given out."""
+    x = ones()
+    pyasc.sync(x * 3, x - 3)
+    npu_machine.inject("kernel", 1, 507035)
+    npu_machine.inject("hang")
+    failed, hung = x * 3, x - 3
+    evaluate.evaluate([failed.node])
+    with mistake(RuntimeError, "507035", line=False):
+        evaluate.evaluate([hung.node])
+        np.asarray(failed)
+    with mistake(RuntimeError, line=False):
+        np.asarray(hung)
+
+
+def test_a_message_is_of_the_call_that_failed(npu_machine: Machine, mistake: Mistakes) -> None:
+    """Not of a wait before it that was only over."""
+    x = ones()
+    works()
+    npu_machine.inject("slow", 1, 200)
+    pyasc.sync(x * 9)
+    npu_machine.inject("aclrtMalloc", 1, 107000)
+    with mistake(RuntimeError, "aclrtMalloc: 107000", line=False) as caught:
+        np.asarray(pyasc.asarray(np.ones(1 << 19, np.float32)) * 9)
+    assert "did not end" not in caught.message
+
+
+def test_ctrl_c_in_a_profile(npu_machine: Machine, look: Callable[[], None]) -> None:
+    """What never ends has no time, and nobody waits for it."""
+    x = ones()
+    look()
+    works()
+    npu_machine.inject("hang")
+    timer = interrupted_after(0.3)
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), pyasc.Profiler():
+        pyasc.sync(x * 5)
+    timer.join()
+    assert time.monotonic() - start < 2
+    pyasc.reset_device(DEVICE)
+    np.testing.assert_array_equal(x * 5, np.full(N, 5))
+
+
+def test_profiles_of_failures_keep_no_events(npu_machine: Machine) -> None:
+    x = ones()
+    counts = []
+    for _ in range(6):
+        npu_machine.inject("launch", 1, 107000)
+        with pytest.raises(pyasc.errors.DeviceError), pyasc.Profiler():
+            np.asarray(x * 11)
+        counts.append(npu_machine.count("events"))
+    assert counts[-1] == counts[1]
+
+
+def test_a_reset_while_threads_compute(toolkit: Toolkit, run_python: Callable[..., Any]) -> None:
+    """They compute, or are told; none waits for ever, and nothing that is gone is used."""
+    program = """
+        import sys, threading, time
+        from pathlib import Path
+        import numpy as np, pyasc
+
+        sys.path.insert(0, sys.argv[1])
+        from standin.machine import Machine
+
+        machine, end = Machine(Path(sys.argv[2])), time.monotonic() + 2
+        pyasc.sync(pyasc.ones(5) * 2)
+
+        def work(n):
+            values = np.arange(1000, dtype=np.float32) + n
+            while time.monotonic() < end:
+                try:
+                    x = pyasc.asarray(values) * 2
+                    if n % 2:
+                        x = x.to_device("npu:1") + 1
+                    if not np.array_equal(np.asarray(x), values * 2 + n % 2):
+                        print("other values")
+                except pyasc.errors.DeviceError as error:
+                    if "reset" not in str(error):
+                        print(error)
+
+        threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        while time.monotonic() < end:
+            time.sleep(0.1)
+            pyasc.reset_device("npu:0")
+        for thread in threads:
+            thread.join(20)
+        np.asarray(pyasc.ones(5) * 2)
+        pyasc.backend._runtime.device_shut_down()
+        print(sum(t.is_alive() for t in threads), machine.complaints(), sum(machine.resources().values()))
+    """
+    arguments = [str(Path(__file__).parent), str(toolkit.library)]
+    program = program.replace("sys.argv[1]", repr(arguments[0])).replace("sys.argv[2]", repr(arguments[1]))
+    assert run_python(program, **toolkit.environment()).stdout == "0 [] 0\n"
