@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -260,6 +261,10 @@ def _checked(root: Path, given: str) -> Toolkit:
             raise ToolkitError(
                 f"expected a CANN that can be used, given {path}, which this user may not {what}", root
             )
+    if _is_cut_short(library):
+        raise ToolkitError(
+            f"expected a library, given {library}, which ends too early; install CANN again", root
+        )
     headers = _first(root, tuple(f"{folder}/kernel_operator.h" for folder in _HEADERS))
     if headers is None:
         raise ToolkitError(
@@ -274,3 +279,17 @@ def _checked(root: Path, given: str) -> Toolkit:
 
 def _first(root: Path, places: tuple[str, ...]) -> Path | None:
     return next((root / place for place in places if (root / place).is_file()), None)
+
+
+def _is_cut_short(library: Path) -> bool:
+    """Whether an ELF file has less than it says: the loader would be ended by SIGBUS."""
+    with library.open("rb") as file:
+        header = file.read(64)
+        size = file.seek(0, os.SEEK_END)
+    if not header.startswith(b"\x7fELF\x02\x01"):
+        return False  # the loader says what is wrong
+    if len(header) < 64:
+        return True
+    (sections,) = struct.unpack_from("<Q", header, 40)
+    entry, count = struct.unpack_from("<HH", header, 58)
+    return bool(sections) and sections + entry * count > size

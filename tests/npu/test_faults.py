@@ -516,3 +516,18 @@ def test_a_reset_while_threads_compute(toolkit: Toolkit, run_python: Callable[..
     arguments = [str(Path(__file__).parent), str(toolkit.library)]
     program = program.replace("sys.argv[1]", repr(arguments[0])).replace("sys.argv[2]", repr(arguments[1]))
     assert run_python(program, **toolkit.environment()).stdout == "0 [] 0\n"
+
+
+def test_a_library_that_was_cut_short(tmp_path: Path, run_python: Callable[..., Any]) -> None:
+    """As by a disk that was full: loading it would end the process."""
+    cut = build(tmp_path / "cann", OLD)
+    code = cut.library.read_bytes()[:3000]
+    cut.library.unlink()
+    cut.library.write_bytes(code)
+    program = """
+        import warnings, pyasc
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            print((pyasc.ones(3) * 2).device, "ends too early" in str(said[0].message))
+    """
+    assert run_python(program, **cut.environment()).stdout == "cpu True\n"
