@@ -21,7 +21,7 @@ from typing import Any
 
 from ..backend.base import Backend, Executable, LaunchError
 from ..backend.ir import Binding, Kernel
-from ..backend.progress import Progress
+from ..backend.progress import QUIET_S, Progress, waiting
 from ..config import config
 from ..ops.errors import warn
 from . import events
@@ -30,7 +30,6 @@ from .bucket import Buckets
 MAGIC = b"pyasc-kernel-1\n"
 MAX_KERNELS = 4096
 ENDINGS = (".kernel", ".host", ".sim", ".foreign", ".npu", ".tmp")
-QUIET_S = 1.0  # for which compiling shows nothing
 POLL_S = 0.1
 
 
@@ -251,7 +250,7 @@ class KernelCache:
                     self.counts["disk_hits"] += 1
                 return executable
         start = perf_counter()
-        with span("compile", kernel.name), _no_collection():
+        with span("compile", kernel.name), _no_collection(), _shown(backend, kernel.name, quiet):
             executable, code = backend.compile(kernel, tuning)
         with self._lock:
             self.compile_ms += (perf_counter() - start) * 1e3
@@ -369,6 +368,13 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _shown(backend: Backend, name: str, quiet: bool) -> contextlib.AbstractContextManager[None]:
+    """Says for how long a kernel compiles where that takes a program, unless somebody else says it."""
+    if quiet or backend.parallel_compiles == 1:
+        return contextlib.nullcontext()
+    return waiting(f"compiling {name}")
 
 
 def _quiet_span(kind: str, name: str) -> contextlib.AbstractContextManager[None]:

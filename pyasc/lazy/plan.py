@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..backend import _runtime
 from ..backend.base import HOST, Backend, Call, DeviceLaunch, Executable, Launch, LaunchError
+from ..backend.progress import waiting
 from ..ops._graph import Tape
 from ..ops.meaning import strided
 from ..ops.primitives import EMPTY, FULL, HOST_CALL, LEAF, SCALAR, UPDATE, VIEW
@@ -201,7 +202,8 @@ class Planner:
             product = device_product(self.schedule, step, self.backend) if made is None else None
             if product is not None:
                 try:
-                    self.products[n] = product()
+                    with waiting("compiling a product of matrices"):
+                        self.products[n] = product()
                 except LaunchError as error:
                     raise LabelledError(self.values[step.members[0]].position, error) from error
             elif runs_on_host(made):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pyasc
+from pyasc.backend import progress
 from pyasc.backend.base import LaunchError
 from pyasc.backend.progress import Progress
 from pyasc.lazy import cache as caching
@@ -161,6 +162,31 @@ def test_the_bar(
     assert "compiling: ▪▪▪▫▫ 3 of 5 b" in shown and shown.endswith("\r\x1b[K")
     kernels.prepare(wanted("c"))
     assert capsys.readouterr().err == "", "no terminal"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_log_has_a_line_now_and_then(
+    kernels: KernelCache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], count: int
+) -> None:
+    monkeypatch.setattr(progress, "LOG_S", 0.3)
+    backend: Any = Compiler(0.8)
+    wanted = [(backend, kernel(f"k{n}"), sizes(64)) for n in range(count)]
+    kernels.prepare(wanted)
+    kernels.executable(*wanted[0])
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) >= 2 and all(line.startswith("compiling") and "\x1b" not in line for line in said)
+    assert ("k0: 0 s" if count == 1 else "of 3") in said[0]
+
+
+def test_one_kernel_on_a_terminal(
+    kernels: KernelCache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 0.05)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    backend: Any = Compiler(0.4)
+    kernels.executable(backend, kernel("k"), sizes(64))
+    said = capsys.readouterr().err
+    assert said.startswith("\r\x1b[Kcompiling k: 0 s") and said.endswith("\r\x1b[K")
 
 
 def several(x: Any, v: Any) -> Any:
