@@ -50,9 +50,9 @@ def format_line(line: tuple[str, int, str]) -> str:
     return f"at {filename}:{number}" + (f": {source}" if source else "")
 
 
-def warn(message: str) -> None:
+def warn(message: str, line: tuple[str, int, str] | None = None) -> None:
     """A RuntimeWarning at the user's line."""
-    filename, number, _ = user_line() or ("pyasc", 1, "")
+    filename, number, _ = line or user_line() or ("pyasc", 1, "")
     warnings.warn_explicit(message, RuntimeWarning, filename, number)
 
 

@@ -220,7 +220,7 @@ class KernelInfo:
     def __str__(self) -> str:
         usual = self.backend in ("cpu", "host") and not self.reason.startswith("runs on the host")
         where = "" if usual or self.kind == "host" else f" on {self.backend}"
-        lines = [f"{self.kind} {self.name}{where}: {', '.join(self.ops)}"]
+        lines = [f"{self.kind} {self.name}{where}" + (f": {', '.join(self.ops)}" if self.ops else "")]
         lines.append(
             f"  reads   {', '.join(map(str, self.inputs)) or 'nothing'}  ({_bytes(self.bytes_read)})"
         )

@@ -19,7 +19,7 @@ from ..ops._graph import Tape
 from ..ops.meaning import strided
 from ..ops.primitives import EMPTY, FULL, HOST_CALL, LEAF, SCALAR, UPDATE, VIEW
 from ..ops.storage import contiguous_strides
-from . import moving
+from . import hints, moving
 from .cache import kernels as kernel_cache
 from .domain import Access, decompose
 from .events import Note, moved
@@ -208,6 +208,10 @@ class Planner:
                     raise LabelledError(self.values[step.members[0]].position, error) from error
             elif runs_on_host(made):
                 self.host_use.update(dict.fromkeys(self.reads[n], n))
+                touched = [self.values[v] for v in {*self.reads[n], *step.members}]
+                last = max(self.values[v].position for v in step.members)
+                if last >= 0:
+                    hints.float64_on_host(touched, self.backend.name, self.tape.nodes[last])
 
     def _root(self, o: int) -> int:
         value = self.values[o]

@@ -97,6 +97,30 @@ def test_explain_shows_copies_and_compiles_nothing(
     assert "copies  x: float32[6, 6] to npu:0  (144 B)" in text
 
 
+def test_float64_on_the_host_is_said_once(toolkit: Toolkit, run_python: Callable[..., Any]) -> None:
+    """At the line that recorded the operation; neither of little, nor of what the device computes."""
+    program = """
+        import warnings, numpy as np, pyasc
+        def computed(function, *arrays):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                y = function(*map(pyasc.asarray, arrays))
+                y.numpy()
+            print(*[f"{w.lineno}: {w.message}"[:60] for w in said])
+        small, large = np.ones(1000), np.ones((300, 500))
+        computed(lambda x: x + 1, small)
+        computed(lambda x: x + 1, large.astype(np.float32))
+        computed(lambda x: pyasc.sort(x), large.astype(np.float32))
+        computed(
+            lambda x, y: x @ y + 1,
+            large, large.T)
+        computed(lambda x: x + 1, large)
+    """
+    said = run_python(program, **toolkit.environment()).stdout.split("\n")
+    assert said[:3] == ["", "", ""] and said[4:] == ["", ""]
+    assert said[3].startswith("14: [") and "float64 is computed on the host" in said[3], said[3]
+
+
 @pytest.mark.parametrize(
     "make",
     [
