@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "failure.hpp"
 #include "marks.hpp"
@@ -34,6 +35,25 @@ class Scratch {
   private:
     npu::Device& device_;
     npu::DeviceBlock block_;
+};
+
+// Memories that nothing else makes room of for as long as this is there.
+class Held {
+  public:
+    ~Held() {
+        for (Memory* memory : memories_) --memory->side->busy;
+    }
+    Held() = default;
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    void add(Memory& memory) {
+        if (!memory.side) memory.side = std::make_unique<DeviceSide>();
+        memories_.push_back(&memory);
+        ++memory.side->busy;
+    }
+
+  private:
+    std::vector<Memory*> memories_;
 };
 
 void put_address(char* block, uint32_t offset, const void* address, int64_t beyond) {
@@ -111,9 +131,14 @@ bool Program::Run::run(const step::Written& step) {
 
 bool Program::Run::run(const step::DeviceLaunch& launch) {
     interpreter_.acquire();
-    bool missing = false;
+    // Neither an operand nor what the kernel needs besides makes room by taking an operand away.
+    bool missing = launch.workspace || (launch.status >= 0 && !status_.address);
     for (const auto& operand : launch.operands) missing = missing || !is_on(memory(operand.slot), *device_);
-    if (missing) bring(launch);
+    Held held;
+    if (missing) {
+        for (const auto& operand : launch.operands) held.add(memory(operand.slot));
+        for (const auto& operand : launch.operands) run(step::Upload{operand.slot});
+    }
     const npu::Function& function = launch.code->on(*device_);
     for (const auto& operand : launch.operands) {
         const DeviceSide& side = *memory(operand.slot).side;
@@ -152,27 +177,6 @@ bool Program::Run::run(const step::DeviceLaunch& launch) {
     end_time(launch.lane);
     if (blocking) wait_for(*device_, ticket, may_stop());
     return true;
-}
-
-// Has every operand on the device; none makes room for another.
-void Program::Run::bring(const step::DeviceLaunch& launch) {
-    const auto hold = [&](int more) {
-        for (const auto& operand : launch.operands)
-            if (DeviceSide* side = memory(operand.slot).side.get()) side->busy += more;
-    };
-    // Operands without a side get one here, so that the same are held and let go.
-    for (const auto& operand : launch.operands) {
-        Memory& memory = this->memory(operand.slot);
-        if (!memory.side) memory.side = std::make_unique<DeviceSide>();
-    }
-    hold(1);
-    try {
-        for (const auto& operand : launch.operands) run(step::Upload{operand.slot});
-    } catch (...) {
-        hold(-1);
-        throw;
-    }
-    hold(-1);
 }
 
 void Program::Run::fill(char* block, const step::DeviceLaunch& launch) {

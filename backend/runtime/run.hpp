@@ -121,7 +121,6 @@ class Program::Run {
         known = ticket.number;
     }
     void begin_copy_back(Memory& memory);
-    void bring(const step::DeviceLaunch& launch);
     void fill(char* block, const step::DeviceLaunch& launch);
     void begin_status(npu::Lane lane);
     void check_status();

@@ -73,6 +73,20 @@ def test_more_memory_than_there_is(mistake: Mistakes) -> None:
         pyasc.set_memory_limit(0, device=DEVICE)
 
 
+def test_room_for_a_kernel_is_not_made_of_what_it_reads() -> None:
+    """Its workspace takes the place of copies that the host has: of others, not of its operands."""
+    values = np.ones(1 << 19, np.float32)  # 2 MiB
+    arrays = [pyasc.asarray(values) for _ in range(6)]
+    pyasc.empty_cache(DEVICE)
+    pyasc.set_memory_limit(pyasc.memory_stats(DEVICE)["used"] + (9 << 20), device=DEVICE)
+    try:
+        for x in arrays:
+            assert float(pyasc.sum(x + 1)) == 1 << 20
+            assert float(pyasc.sum(x + 1)) == 1 << 20
+    finally:
+        pyasc.set_memory_limit(0, device=DEVICE)
+
+
 def test_a_driver_without_memory(npu_machine: Machine, mistake: Mistakes) -> None:
     """Once: what is cached goes back, and it is tried again. Again and again: an error."""
     npu_machine.inject("aclrtMalloc", 1, 207001)
