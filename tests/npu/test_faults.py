@@ -135,6 +135,27 @@ def test_a_launch_of_a_library_that_is_refused(tmp_path: Path, run_python: Calla
     assert ran == "True\n2000.0\n"
 
 
+def test_a_copy_that_fails_before_anything_was_computed(
+    tmp_path: Path, run_python: Callable[..., Any]
+) -> None:
+    program = """
+        import os, pathlib
+        import numpy as np, pyasc
+        from standin.machine import Machine
+        machine = Machine(pathlib.Path(os.environ["ASCEND_HOME_PATH"], "lib64", "libascendcl.so"))
+        x = pyasc.asarray(np.ones(1000, np.float32))
+        machine.inject("aclrtMemcpyAsync", 1, 507018)
+        try:
+            x.to_device("npu:1")
+        except pyasc.errors.DeviceError as error:
+            print("507018" in str(error))
+        print(float((x.to_device("npu:1") + 1).sum()))
+    """
+    environment = build(tmp_path / "cann").environment()
+    ran = run_python(program, PYTHONPATH=str(Path(__file__).parent), **environment).stdout
+    assert ran == "True\n2000.0\n"
+
+
 def test_a_time_that_comes_late(npu_machine: Machine) -> None:
     """An event was reached before its time is there."""
     x = ones()
