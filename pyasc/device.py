@@ -144,5 +144,4 @@ def to_device(x: Any, device: Any, stream: Any = None, operation: str = "to_devi
     buffer = evaluate.buffer_of(x)
     if buffer.device == number and buffer.committed == (number >= 0):
         return x
-    evaluate.backend("cpu")  # sets what makes errors of failures
     return _graph.tensor(_graph.leaf(placement.put(buffer, number), x.shape, x.dtype))

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <vector>
 
 #include "failure.hpp"
 #include "marks.hpp"
@@ -35,25 +34,6 @@ class Scratch {
   private:
     npu::Device& device_;
     npu::DeviceBlock block_;
-};
-
-// Memories that nothing else makes room of for as long as this is there.
-class Held {
-  public:
-    ~Held() {
-        for (Memory* memory : memories_) --memory->side->busy;
-    }
-    Held() = default;
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-    void add(Memory& memory) {
-        if (!memory.side) memory.side = std::make_unique<DeviceSide>();
-        memories_.push_back(&memory);
-        ++memory.side->busy;
-    }
-
-  private:
-    std::vector<Memory*> memories_;
 };
 
 void put_address(char* block, uint32_t offset, const void* address, int64_t beyond) {

@@ -354,6 +354,8 @@ void copy(Memory& to, Memory& from, npu::Device* device) {
     npu::Device* const source = device_of(from);
     if (device && (source == device || (source && !on_host(from)))) {
         const Lane lane = source == device ? Lane::compute : Lane::upload;
+        Held held;
+        held.add(from);  // room for the copy is not made of what is copied
         Fresh fresh(*device, allocate_on(*device, nbytes, lane));
         DeviceSide& side = *from.side;
         Ticket ticket;

@@ -9,6 +9,7 @@
 #include <Python.h>
 
 #include <memory>
+#include <vector>
 
 #include "device.hpp"
 #include "pool.hpp"
@@ -47,6 +48,25 @@ struct Memory {
     Py_ssize_t nbytes = 0;
     Block block;  // of the host's memory what goes back to the pool
     std::unique_ptr<DeviceSide> side;
+};
+
+// Memories that nothing else makes room of for as long as this is there.
+class Held {
+  public:
+    ~Held() {
+        for (Memory* memory : memories_) --memory->side->busy;
+    }
+    Held() = default;
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    void add(Memory& memory) {
+        if (!memory.side) memory.side = std::make_unique<DeviceSide>();
+        memories_.push_back(&memory);
+        ++memory.side->busy;
+    }
+
+  private:
+    std::vector<Memory*> memories_;
 };
 
 // The device that has the contents, or null.

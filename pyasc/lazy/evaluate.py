@@ -125,8 +125,6 @@ def backend(name: str = "") -> Backend:
     found = _backends.get(name)
     if found is None:
         with _lock:
-            _runtime.set_fault_handler(_fault)
-            _runtime.set_device_error_handler(_device_error)
             found = _backends[name] = create(name, backend("cpu") if name != "cpu" else None)
     return found
 
@@ -445,6 +443,10 @@ def _device_error(failure: _runtime.DeviceFailure) -> Exception:
         with contextlib.suppress(_runtime.DeviceFailure, PyascError):
             _runtime.device_recover(failure.device)
     return error
+
+
+_runtime.set_fault_handler(_fault)
+_runtime.set_device_error_handler(_device_error)
 
 
 def _labelled(error: LabelledError, origin: Origin) -> Exception:
