@@ -30,7 +30,7 @@ atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 settings.register_profile(
-    "default", max_examples=25, deadline=None, derandomize=True, suppress_health_check=_SLOW
+    "default", max_examples=16, deadline=None, derandomize=True, suppress_health_check=_SLOW
 )
 settings.register_profile("full", max_examples=400, deadline=None, suppress_health_check=_SLOW)
 

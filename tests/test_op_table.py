@@ -151,7 +151,7 @@ def test_elementwise_shapes(entry: Operation, dtype: np.dtype[Any]) -> None:
 
 
 @each(ELEMENTWISE, some_dtypes)
-@settings(max_examples=settings().max_examples // 8)
+@settings(max_examples=settings().max_examples // 5)
 @given(data=st.data())
 def test_elementwise_layouts(entry: Operation, dtype: np.dtype[Any], data: st.DataObject) -> None:
     last = data.draw(st.sampled_from(LAST))
