@@ -75,6 +75,15 @@ def every_batch(names: tuple[str, ...]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("entries", "name"), found)
 
 
+def seldom(mark: pytest.MarkDecorator, one_in: int) -> pytest.MarkDecorator:
+    """All but one in so many of the parameters only with ``--full``."""
+    names, parameters = mark.args
+    for n, one in enumerate(parameters):
+        if zlib.crc32(one.id.encode()) % one_in:
+            parameters[n] = pytest.param(*one.values, id=one.id, marks=pytest.mark.full)
+    return pytest.mark.parametrize(names, parameters)
+
+
 def check_batch(
     backends: tuple[str, str], entries: list[Operation], name: str, size: int, compare: Compare
 ) -> None:

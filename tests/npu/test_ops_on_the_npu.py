@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from ops_between_backends import (
     check_tails,
     each_rest,
     every_batch,
+    seldom,
     usual_size,
 )
 from standin.machine import Machine
@@ -45,20 +45,7 @@ def equal(entry: Operation, given: Array, expected: Array, scale: float) -> None
     assert given.tobytes() == expected.tobytes(), f"{given} against {expected}"
 
 
-def few(name: str) -> bool:
-    return zlib.crc32(name.encode()) % FEW == 0
-
-
-def seldom(mark: pytest.MarkDecorator) -> pytest.MarkDecorator:
-    """All but a few of the parameters only with ``--full``."""
-    names, parameters = mark.args
-    for n, one in enumerate(parameters):
-        if not few(one.id):
-            parameters[n] = pytest.param(*one.values, id=one.id, marks=pytest.mark.full)
-    return pytest.mark.parametrize(names, parameters)
-
-
-@seldom(every_batch(USUAL))
+@seldom(every_batch(USUAL), FEW)
 def test_elementwise(entries: list[Operation], name: str, slow_streams: Machine) -> None:
     check_batch(BACKENDS, entries, name, usual_size(name), equal)
     assert slow_streams.count("launches")
@@ -79,7 +66,7 @@ def test_tails(size: int, slow_streams: Machine) -> None:
     assert slow_streams.count("launches")
 
 
-@seldom(each_rest())
+@seldom(each_rest(), FEW)
 def test_cases(entry: Operation) -> None:
     check_first_case(BACKENDS, entry, equal)
 

@@ -17,6 +17,7 @@ from ops_between_backends import (
     check_tails,
     each_rest,
     every_batch,
+    seldom,
     usual_size,
 )
 from test_op_table import assert_close, is_float
@@ -30,6 +31,7 @@ ULP = 4
 # Sums of many terms are taken in another order.
 SUMS = 8
 BACKENDS = ("cpu", "sim")
+FEW = 2  # one of so many runs in the usual suite
 
 Array = np.ndarray[Any, Any]
 
@@ -50,7 +52,7 @@ def near_sums(entry: Operation, given: Array, expected: Array, scale: float) -> 
     near(entry, given, expected, scale, SUMS)
 
 
-@every_batch(USUAL)
+@seldom(every_batch(USUAL), FEW)
 def test_elementwise(entries: list[Operation], name: str) -> None:
     check_batch(BACKENDS, entries, name, usual_size(name), near)
 
@@ -67,7 +69,7 @@ def test_tails(size: int) -> None:
     check_tails(BACKENDS, size)
 
 
-@each_rest()
+@seldom(each_rest(), FEW)
 def test_cases(entry: Operation) -> None:
     check_first_case(BACKENDS, entry, near_sums)
 
